@@ -50,9 +50,7 @@ def stored_tally(veil: Veil, store: Store, *, counted: bool, round: str | None =
         if not len(payloads) or empty.codes is None:
             return empty
         numbers, _ = veil.mechanism.layout.unpack_all(payloads)
-        codes = np.zeros_like(empty.codes)
-        codes[numbers[:, 0]] = found
-        return Tally(release=release, count=int(found.sum()), codes=codes, total=empty.total, square=empty.square)
+        return scores.of_counts(numbers[:, 0], found)
     count, moments = store.moments(release, round)
     if not count:
         return empty

@@ -20,9 +20,6 @@ from taskveil.veil.release import release_files
 
 FRONTIER = "frontier.json"
 
-MOST_COUNTED = 3
-"""Bytes of a payload up to which every value is counted by itself."""
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OpenRelease:
@@ -127,7 +124,7 @@ def register(
     if (place / FRONTIER).is_file():
         files[FRONTIER] = (place / FRONTIER).read_bytes()
     scores = _scores(veil)
-    counted = scores is not None and scores.listed and veil.mechanism.layout.length <= MOST_COUNTED
+    counted = scores is not None and scores.listed
     shown = printable(name or place.resolve().name)
     store.add_release(veil.release_id, name=shown, counted=counted, files=files, round=round_name(round))
     return veil.release_id

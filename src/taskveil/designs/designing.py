@@ -20,7 +20,7 @@ from taskveil.peers import PEERS
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
 from taskveil.records.tables import column_names, name_of
-from taskveil.tasks import SurveyTask, Task
+from taskveil.tasks import Task
 from taskveil.veil import Veil
 from taskveil.veil.veil import as_epsilon
 from taskveil.veil.volunteers import Volunteers, truths
@@ -163,8 +163,6 @@ def design_many(
 def finished(veil: Veil, problem: Problem, columns: tuple[str, ...] | None, target: str | None = None) -> Veil:
     """The veil with what it needs beyond its design, from the volunteers of `problem` as they came, whose attributes
     are called `columns` and whose label is called `target`."""
-    if isinstance(problem.task, SurveyTask):  # its priors are all that it keeps of the volunteers
-        return _named(veil, problem.schema, columns)
     answers = truths(problem.task, problem.X, problem.y, target)
     if veil.volunteers is None:  # designs that learn from labels bring sums of their own, by models fitted without them
         latents, person = veil.encoder(problem.X), people(problem.X)

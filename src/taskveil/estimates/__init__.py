@@ -2,8 +2,8 @@
 
 `scores` counts reports; `measured` gives the rows that they measure, with limits from `limits`; `assumed` gives rows
 under an assumption that the caller names, by a `mixture` of groups of volunteers; `drift` tests whether people differ
-from the volunteers; `result` is what comes back, also of several releases, `rows` what a row is and `picture` how they
-look.
+from the volunteers; `surveyed` gives the statistics of a survey. `result` and `survey` are what comes back, also of
+several releases; `rows` says what a row is and `picture` how they look.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from taskveil.estimates.measured import Rule, measured
 from taskveil.estimates.result import Estimate, Forged, pooled
 from taskveil.estimates.rows import Interval
 from taskveil.estimates.scores import Tally, tally
+from taskveil.estimates.survey import SurveyEstimate
+from taskveil.estimates.surveyed import Candidates, surveyed
+from taskveil.tasks import SurveyTask
 from taskveil.veil import Veil
 from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.volunteers import FEWEST
 
-__all__ = ["Drift", "Estimate", "Forged", "Interval", "Tally", "estimate", "tally"]
+__all__ = ["Drift", "Estimate", "Forged", "Interval", "SurveyEstimate", "Tally", "estimate", "tally"]
 
 
 def estimate(
@@ -34,6 +37,7 @@ def estimate(
     assume: Assumption | None = None,
     anytime: bool = False,
     confidence: float = CONFIDENCE,
+    candidates: Candidates | None = None,
 ) -> Estimate:
     """Rows that the reports measure, with intervals; with `assume`, also rows that follow from that assumption.
 
@@ -47,9 +51,11 @@ def estimate(
         anytime: intervals hold at all times at once, for reports that are looked at again and again while they come
             in. They are wider. Assumed rows have no such intervals.
         confidence: how often the intervals hold.
+        candidates: of a survey, by field with a large vocabulary: the words whose shares are wanted.
 
     Returns:
-        Measured rows, true for every population. Rows that rest on an assumption carry it (`Interval.assumes`).
+        Measured rows, true for every population. Rows that rest on an assumption carry it (`Interval.assumes`). Of a
+        `SurveyTask` it is a `SurveyEstimate`, with statistics by name.
     """
     if not isinstance(anytime, bool):
         raise DataError(f"anytime is True or False, got {anytime!r}.")
@@ -73,18 +79,27 @@ def estimate(
         found, release = tally(one, own), one.release_id
         counted[release] = counted[release] + found if release in counted else found
     once = {one.release_id: one for one in veils}
-    return pooled([_estimate(one, counted[release], rule, assume) for release, one in once.items()], confidence)
+    return pooled(
+        [_estimate(one, counted[release], rule, assume, candidates) for release, one in once.items()], confidence
+    )
 
 
-def _estimate(veil: Veil, counted: Tally, rule: Rule, assume: Assumption | None) -> Estimate:
+def _estimate(
+    veil: Veil, counted: Tally, rule: Rule, assume: Assumption | None, candidates: Candidates | None
+) -> Estimate:
     if counted.count < FEWEST:  # as sums over volunteers: it is about a population and not about a few people
         raise TooFewReportsError(
             f"{counted.count} reports are too few for a population estimate: at least {FEWEST} are needed."
         )
     # First what is refused for its kind, whatever the number of reports.
+    survey = isinstance(veil.task, SurveyTask)
+    if survey and assume is not None:
+        raise DataError("a survey measures its statistics: leave out assume=.")
+    if candidates and not survey:
+        raise DataError("candidates are for a survey with a large vocabulary, which this release is not.")
     more, words, weigh = ({}, (), None) if assume is None else assumed(veil, counted, assume, rule.confidence)
-    groups, drift, notes = measured(veil, counted, rule)
-    return Estimate(
+    groups, drift, notes = surveyed(veil, counted, rule, candidates) if survey else measured(veil, counted, rule)
+    return (SurveyEstimate if survey else Estimate)(
         groups={**groups, **more},
         drift=drift,
         budgets=((counted.count, veil.guarantee.epsilon),),

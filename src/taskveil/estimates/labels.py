@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,9 +25,12 @@ class Label(NamedTuple):
     kind: Kind = "number"
     unit: str = ""
     repeats: bool = False
-    """Whether it is an attribute times its weight, which may be 0; the attribute has a row of its own."""
+    """Whether tables leave it out because other rows say it: an attribute times its weight, the share of a flag's
+    "no", a bin's band."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Every value lies between them, and so does the mean."""
+    key: tuple[Any, ...] = ()
+    """Of a survey: which statistic it is, as ("means", field), ("by", field, value, field)."""
 
     @property
     def shown(self) -> bool:

@@ -71,7 +71,7 @@ def measured(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row,
     if codes is not None and tally.codes is not None:  # earlier versions did not count the codes of sums
         rows = groups["frequencies"] = _frequencies(veil, tally, codes, rule)
         if veil.volunteers is not None and channel.listed:
-            found = _drift(*drift.of_codes(tally.codes, codes.outside, codes.kept, veil.volunteers), rows)
+            found = moved_rows(*drift.of_codes(tally.codes, codes.outside, codes.kept, veil.volunteers), rows)
     if channel.scores is not None:
         # Codewords were fitted to the volunteers: their codes are not those of other people, mean codewords are.
         groups["reported"], found = _reported(veil, tally, channel.scores, rule)
@@ -153,7 +153,7 @@ def _records(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row,
     away = values[:, places] - mean
     errors = (away.T * share) @ away / max(tally.count - 1, 1)
     volunteers = (centre[places], variance[places], known.count)
-    return groups, _drift(*drift.of_means(mean, errors, tally.count, *volunteers, bounds), compared)
+    return groups, moved_rows(*drift.of_means(mean, errors, tally.count, *volunteers, bounds), compared)
 
 
 def measures(veil: Veil, K: Floats) -> Bools:
@@ -193,7 +193,7 @@ def _reported(veil: Veil, tally: Tally, scores: UnbiasedScores, rule: Rule) -> t
         return rows_of(labels, mean, low, high, *np.full((2, len(mean)), np.nan), forged), WITHOUT_VOLUNTEERS
     own = known.mean if scores.weights is None else known.mean @ scores.weights
     rows = rows_of(labels, mean, low, high, own, np.sqrt(known.variance), forged)
-    return rows, _drift(*drift.of_means(mean, covariance / count, count, own, known.variance, known.count), rows)
+    return rows, moved_rows(*drift.of_means(mean, covariance / count, count, own, known.variance, known.count), rows)
 
 
 def moments(scores: UnbiasedScores, tally: Tally) -> tuple[Floats, Floats]:
@@ -207,7 +207,7 @@ def moments(scores: UnbiasedScores, tally: Tally) -> tuple[Floats, Floats]:
     return mean / scores.kept, (square - np.outer(mean, mean) + rounding) * count / max(count - 1, 1) / scores.kept**2
 
 
-def _drift(z: Floats, simulated: Floats, rows: Sequence[Row]) -> drift.Drift:
+def moved_rows(z: Floats, simulated: Floats, rows: Sequence[Row]) -> drift.Drift:
     """The test of z (t,) against simulated ones, with a sentence for each row."""
     changes = []
     for row in rows:

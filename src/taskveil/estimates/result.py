@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,11 @@ from taskveil.veil.loss_intervals import LEVEL
 FORMAT = "taskveil.estimate.2"
 """What a file of an estimate is; the number changes with what its names mean."""
 KINDS = ("attributes", "answers", "shares", "frequencies", "reported")
+SURVEYED = ("means", "shares", "missing", "by", "pairs", "histograms", "bands", "below")
+"""Kinds of rows of a survey."""
 OWN = ("frequencies", "reported", "answers")
 """Kinds whose rows mean something in their own release alone."""
-POOLED = ("attributes",)
+POOLED = ("attributes", *SURVEYED)
 """Kinds whose rows mean the same in every release: those with the same name, unit and range."""
 
 
@@ -55,6 +57,9 @@ class Estimate:
     """Sentences about all rows: what is assumed and whether the reports agree, or why there are no rows."""
     weigh: Callable[[Floats], Floats] | None = field(default=None, repr=False)
     """From records (N, n) to weights (N,); of an estimate with assume="cells" alone."""
+
+    kinds: ClassVar[tuple[str, ...]] = KINDS
+    """Of all rows that there may be; files name each."""
 
     @property
     def reports(self) -> int:
@@ -203,7 +208,7 @@ class Estimate:
             "confidence": self.confidence,
             "anytime": self.anytime,
             "releases": list(self.releases),
-            **{kind: [row.content for row in self.groups.get(kind, ())] for kind in KINDS},
+            **{kind: [row.content for row in self.groups.get(kind, ())] for kind in self.kinds},
             "drift": finite({**drift, "words": self.drift.words}),
             "assumes": self.assumes,
             "notes": list(self.notes),
@@ -257,8 +262,12 @@ def pooled(estimates: Sequence[Estimate], confidence: float) -> Estimate:
             groups[kind] = _pooled(kind, members)
         else:
             groups[kind] = tuple(_named(row, one.releases[0]) for one in members for row in one.groups[kind])
-    return Estimate(
-        groups={kind: tuple(row.inside() for row in rows) if kind in POOLED else rows for kind, rows in groups.items()},
+    first = next((one for one in estimates if one.kinds != KINDS), estimates[0])  # a survey's has more names
+    return replace(
+        first,
+        groups={
+            kind: tuple(row.inside() for row in rows) if kind == "attributes" else rows for kind, rows in groups.items()
+        },
         drift=drift,
         budgets=tuple(budget for one in estimates for budget in one.budgets),
         releases=tuple(release for one in estimates for release in one.releases),

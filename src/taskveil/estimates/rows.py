@@ -51,6 +51,11 @@ class Row(NamedTuple):
     assumes: str | None = None
 
     @property
+    def width(self) -> float:
+        """Of its interval."""
+        return self.high - self.low
+
+    @property
     def contradicted(self) -> bool:
         """Whether the reports contradict the assumption that the row rests on."""
         return self.assumes is not None and self.assumes.endswith(CONTRADICTED)

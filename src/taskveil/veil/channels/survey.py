@@ -9,7 +9,7 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse
 from taskveil.tasks import SurveyTask, Task
-from taskveil.veil.channels.channel import Channel, Encoded
+from taskveil.veil.channels.channel import Channel, Encoded, SumsShape, VolunteerValues
 from taskveil.veil.decoders import Decoder, SurveyDecoder
 from taskveil.veil.statistics import Key, statistics
 from taskveil.veil.surveys import Question, questions_of
@@ -21,6 +21,23 @@ class SurveyChannel(Channel):
 
     mechanism: LevelResponse
     decoder: SurveyDecoder
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The outputs of all questions are one list."""
+        return (self.mechanism.layout.high[0] + 1,)
+
+    def simulate(self, latents: Floats, rng: np.random.Generator) -> Integers:  # noqa: ARG002
+        """Real reports (N, 1), for tests of designs: a large vocabulary has too many outputs for a table of chances."""
+        return self.mechanism(latents)
+
+    def measured(self, records: Encoded) -> VolunteerValues:
+        """The records: means and shares of people are compared with those of volunteers."""
+        return VolunteerValues(records.X)
+
+    def sums_shape(self, width: int) -> SumsShape:
+        """Means and variances of the numbers of a record."""
+        return SumsShape(width, (width,), None)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -1,0 +1,298 @@
+"""What an estimate of a survey gives: means, shares, statistics by group, cross-tables and histograms, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from taskveil.arrays import Floats
+from taskveil.errors import DataError, needs
+from taskveil.estimates.consistency import averaged, on_simplex, with_margins
+from taskveil.estimates.labels import Label
+from taskveil.estimates.result import KINDS, SURVEYED, Estimate
+from taskveil.estimates.rows import Interval, Row
+from taskveil.veil.surveys import OTHER
+
+CONSISTENT = (
+    "Shares are projected: those of a field are at least 0 and add up to 1, and cross-tables add up to them. This "
+    "biases small shares upwards. The intervals are those of the unbiased shares."
+)
+TITLES = {"means": "Means", "shares": "Shares of people", "missing": "Missing values"}
+
+
+class Section(NamedTuple):
+    """Rows that tables show together, and what they are of: a kind, and the names of its fields."""
+
+    title: str
+    kind: str
+    names: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HistogramEstimate:
+    """Shares of the bins of a number, among people who have a value. A value outside counts in the nearest bin."""
+
+    name: str
+    edges: tuple[float, ...]
+    """Of the bins, one more than there are bins."""
+    shares: tuple[Interval, ...]
+    """Of the bins; each interval holds by itself."""
+    bands: tuple[Interval, ...]
+    """Of the bins; all intervals hold together (Bonferroni)."""
+    below: tuple[Interval, ...]
+    """The share of values below every inner edge; each interval holds by itself."""
+
+    def quantile(self, q: float) -> Interval:
+        """The value that a share q of people are below, with an interval of edges; the mean is interpolated.
+
+        The true quantile x lies at or before an edge e that at least q of the values are at or below, so a lower limit
+        beyond x needs limits below q at e. Scanned from below, the run of edges whose upper limits are below q passes
+        e only then: the interval holds as often as one limit does.
+        """
+        if not 0 < q < 1:
+            raise DataError(f"a quantile is of a share between 0 and 1, got {q}.")
+        inner, low, high = self.edges[1:-1], self.edges[0], self.edges[-1]
+        for edge, row in zip(inner, self.below, strict=True):
+            if row.high >= q:
+                break
+            low = edge
+        for edge, row in zip(reversed(inner), reversed(self.below), strict=True):
+            if row.low <= q:
+                break
+            high = edge
+        raised = np.maximum.accumulate(np.clip([0.0, *(row.mean for row in self.below), 1.0], 0.0, 1.0))
+        places = np.array(self.edges)
+        above = min(int(np.searchsorted(raised, q)), len(places) - 1)
+        before = max(above - 1, 0)
+        step = raised[above] - raised[before]
+        part = (q - raised[before]) / step if step > 0 else 0.5
+        mean = float(places[before] + part * (places[above] - places[before]))
+        return Interval(f"{self.name}, quantile {q:g}", float(np.clip(mean, low, high)), low, high)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SurveyEstimate(Estimate):
+    """Statistics of all people, each an `Interval(name, mean, low, high)` that the reports measure.
+
+        e.means["income"]; e.shares["plan"]["Basic"]; e.missing["income"]
+        e.by["region"]["North"]["income"]; e.by["region"]["North"]["plan"]["Basic"]
+        e.pairs["plan", "region"]["Basic", "North"]; e.histograms["income"].quantile(0.5)
+
+    Means are those of people who have a value. Shares are of all people, and of all people of the group in `by`.
+    """
+
+    kinds: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys((*SURVEYED, *KINDS)))
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(f"{len(rows)} {kind}" for kind, rows in self._shown().items()) or "no rows"
+        return f"<SurveyEstimate from {self.reports:,} reports: {kinds}; drift p = {self.drift.p_value:.2g}>"
+
+    def _shown(self) -> dict[str, tuple[Row, ...]]:
+        return {kind: rows for kind, rows in self.groups.items() if kind not in ("bands", "below")}
+
+    @property
+    def means(self) -> dict[str, Interval]:
+        """By field: the mean over people who have a value."""
+        return {row.label.key[1]: row.interval for row in self.groups.get("means", ())}
+
+    @property
+    def shares(self) -> dict[str, dict[Any, Interval]]:  # type: ignore[override]
+        """By field and value: the share of all people; of a large vocabulary, of its candidates."""
+        found: dict[str, dict[Any, Interval]] = {}
+        for row in self.groups.get("shares", ()):
+            _, name, value = row.label.key
+            for one in value if isinstance(value, tuple) else (value,):
+                found.setdefault(name, {})[one] = row.interval
+        return found
+
+    @property
+    def missing(self) -> dict[str, Interval]:
+        """By field: the share of people without a value."""
+        return {row.label.key[1]: row.interval for row in self.groups.get("missing", ())}
+
+    @property
+    def by(self) -> dict[str, dict[Any, dict[str, Any]]]:
+        """By field, value and other field: the mean of the other field, or its shares by value."""
+        found: dict[str, dict[Any, dict[str, Any]]] = {}
+        for row in self.groups.get("by", ()):
+            _, by, group, name, *value = row.label.key
+            there = found.setdefault(by, {}).setdefault(group, {})
+            if value:
+                there.setdefault(name, {})[value[0]] = row.interval
+            else:
+                there[name] = row.interval
+        return found
+
+    @property
+    def pairs(self) -> dict[tuple[str, str], dict[tuple[Any, Any], Interval]]:
+        """By two fields and a value of each: the share of all people. None is a missing value."""
+        found: dict[tuple[str, str], dict[tuple[Any, Any], Interval]] = {}
+        for row in self.groups.get("pairs", ()):
+            _, first, second, a, b = row.label.key
+            found.setdefault((first, second), {})[a, b] = row.interval
+        return found
+
+    @property
+    def histograms(self) -> dict[str, HistogramEstimate]:
+        """By field."""
+        names = dict.fromkeys(row.label.key[1] for row in self.groups.get("histograms", ()))
+        return {name: self._histogram(name) for name in names}
+
+    def _histogram(self, name: str) -> HistogramEstimate:
+        shares, bands, below = (
+            tuple(row for row in self.groups.get(kind, ()) if row.label.key[1] == name)
+            for kind in ("histograms", "bands", "below")
+        )
+        return HistogramEstimate(
+            name=name,
+            edges=(*(row.label.key[2] for row in shares), shares[-1].label.key[3]),
+            shares=tuple(row.interval for row in shares),
+            bands=tuple(row.interval for row in bands),
+            below=tuple(row.interval for row in below),
+        )
+
+    def consistent(self) -> SurveyEstimate:
+        """The same with shares that are at least 0 and add up, and cross-tables that add up to them; a note says so."""
+        margins, means = self._margins(), dict[Label, float]()
+        for row in (*self.groups.get("shares", ()), *self.groups.get("missing", ())):
+            name, value = row.label.key[1], None if row.label.key[0] == "missing" else row.label.key[2]
+            means[row.label] = margins.get(name, {}).get(value, min(max(row.mean, 0.0), 1.0))
+        for table in self._tables():
+            down, across = ([margins[name][value] for value in axis] for name, axis in table.axes)
+            found = with_margins(table.numbers("mean"), np.array(down), np.array(across))
+            means.update(zip((row.label for row in table.rows), found.ravel().tolist(), strict=True))
+        for name in self.histograms:
+            rows = [row for row in self.groups["histograms"] if row.label.key[1] == name]
+            if np.isfinite([row.mean for row in rows]).all():
+                found = on_simplex(np.array([row.mean for row in rows]))
+                means.update(zip((row.label for row in rows), found.tolist(), strict=True))
+        groups = {
+            kind: tuple(row._replace(mean=means.get(row.label, row.mean)) for row in rows)
+            for kind, rows in self.groups.items()
+        }
+        return replace(self, groups=groups, notes=(*self.notes, CONSISTENT))
+
+    def _margins(self) -> dict[str, dict[Any, float]]:
+        """By field and value: one share from all rows and cross-tables, projected to the simplex."""
+        found: dict[str, list[tuple[tuple[Any, ...], Floats, Floats]]] = {}
+        missing = {row.label.key[1]: row for row in self.groups.get("missing", ())}
+        alone: dict[str, list[Row]] = {}
+        for row in self.groups.get("shares", ()):
+            alone.setdefault(row.label.key[1], []).append(row)
+        for name, rows in alone.items():
+            values = tuple(row.label.key[2] for row in rows)
+            if OTHER not in values and True not in values:  # candidates of a large vocabulary are not all values
+                continue
+            if name in missing:
+                rows, values = [*rows, missing[name]], (*values, None)
+            found.setdefault(name, []).append((values, *np.array([(row.mean, row.width**2) for row in rows]).T))
+        for table in self._tables():
+            mean, square = table.numbers("mean"), table.numbers("width") ** 2
+            for axis, (name, values) in enumerate(table.axes):
+                found.setdefault(name, []).append((values, mean.sum(axis=1 - axis), square.sum(axis=1 - axis)))
+        margins = {}
+        for name, those in found.items():
+            values = those[0][0]
+            alike = [one for one in those if one[0] == values]
+            pooled = averaged(np.array([one[1] for one in alike]), np.array([one[2] for one in alike]))
+            margins[name] = dict(zip(values, on_simplex(pooled).tolist(), strict=True))
+        return margins
+
+    def _tables(self) -> list[CrossTable]:
+        """The cross-tables whose cells are all known."""
+        rows: dict[tuple[str, str], list[Row]] = {}
+        for row in self.groups.get("pairs", ()):
+            rows.setdefault(row.label.key[1:3], []).append(row)
+        return [CrossTable(names, tuple(cells)) for names, cells in rows.items()]
+
+    def sections(self) -> list[Section]:
+        """What `table` shows, in parts: means, shares by field, missing values, by group, cross-tables, histograms."""
+        found: dict[tuple[str, str, tuple[str, ...]], list[Row]] = {}
+        for row in self._flat():
+            if row.label.shown:
+                found.setdefault((*_titled(row), _names(row)), []).append(row)
+        return [Section(*key, tuple(rows)) for key, rows in found.items()]
+
+    def table(self) -> str:
+        """All rows as text, a line each, in the parts that `sections` has."""
+        parts = [(section.title, [row.cells for row in section.rows]) for section in self.sections()]
+        cells = [self.header, *(row for _, rows in parts for row in rows)]
+        name, *widths = (max(map(len, column)) for column in zip(*cells, strict=True))
+
+        def line(row: Sequence[str]) -> str:
+            return f"{row[0]:<{name}}  " + "  ".join(f"{one:>{w}}" for one, w in zip(row[1:], widths, strict=True))
+
+        lines = [line(self.header)]
+        for title, rows in parts:
+            lines += [title, *map(line, rows)]
+        words = [f"{self.source}. {self.drift.words}", *self.notes]
+        return "\n".join([*lines, "", *words] if parts else words)
+
+    def to_pandas(self) -> Any:
+        """A table of all rows: statistic, field, value, by, group, name, mean, low, high, volunteers."""
+        with needs("to_pandas"):
+            import pandas as pd
+        columns = ("statistic", "field", "value", "by", "group", "name", "mean", "low", "high", "volunteers")
+        rows = [(*_placed(row), *row.interval[:4], row.volunteers) for row in self._flat()]
+        return pd.DataFrame(rows, columns=list(columns))
+
+    def _flat(self) -> Iterator[Row]:
+        return (row for rows in self._shown().values() for row in rows)
+
+    def plot(self, path: str | Path | None = None) -> Path:
+        """Draw means and shares with their intervals beside the volunteers'; into survey.png unless a `path` is
+        given."""
+        return super().plot("survey.png" if path is None else path)
+
+
+class CrossTable(NamedTuple):
+    """The rows of two fields, one for every pair of values, in order."""
+
+    names: tuple[str, str]
+    rows: tuple[Row, ...]
+
+    @property
+    def axes(self) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+        """Each field with its values."""
+        values = (tuple(dict.fromkeys(row.label.key[place] for row in self.rows)) for place in (3, 4))
+        return tuple(zip(self.names, values, strict=True))
+
+    def numbers(self, what: str) -> Floats:
+        """(a, b): this number of every row."""
+        return np.array([getattr(row, what) for row in self.rows]).reshape([len(values) for _, values in self.axes])
+
+
+def _titled(row: Row) -> tuple[str, str]:
+    """The title of a row's section, and its kind."""
+    kind, *names = row.label.key
+    if kind == "by":
+        return f"By {names[0]}: {names[2]}", kind
+    if kind == "pairs":
+        return f"{names[0]} × {names[1]}", kind
+    if kind == "histograms":
+        return f"Histogram of {names[0]}", kind
+    return TITLES[kind], kind
+
+
+def _names(row: Row) -> tuple[str, ...]:
+    """The fields that all rows of a section share."""
+    kind, *names = row.label.key
+    return {"by": (names[0], *names[2:3]), "pairs": tuple(names[:2]), "histograms": tuple(names[:1])}.get(kind, ())
+
+
+def _placed(row: Row) -> tuple[Any, ...]:
+    """Statistic, field, value, by, group of a row."""
+    kind, *key = row.label.key
+    if kind == "by":
+        by, group, name, *value = key
+        return ("share" if value else "mean"), name, value[0] if value else None, by, group
+    if kind == "pairs":
+        first, second, a, b = key
+        return "share", first, a, second, b
+    level = None if kind in ("means", "missing") else key[1]
+    return {"means": "mean", "missing": "missing", "shares": "share"}.get(kind, "bin"), key[0], level, None, None

@@ -1,0 +1,238 @@
+"""The rows of a survey: means, shares and ratios from counts of reports, with limits, compared with the volunteers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taskveil.arrays import Floats, Integers
+from taskveil.errors import DataError
+from taskveil.estimates import drift
+from taskveil.estimates.condensing import condensed
+from taskveil.estimates.measured import FEWEST_COMPARED, WITHOUT_VOLUNTEERS, Rule, moved_rows
+from taskveil.estimates.rows import Row
+from taskveil.estimates.scores import Tally
+from taskveil.estimates.survey_statistics import Part, Statistic, statistics, titled
+from taskveil.estimates.words import word_rows
+from taskveil.veil import Veil
+from taskveil.veil.channels import channel_of
+from taskveil.veil.surveys import OTHER, Question, columns_of, questions
+from taskveil.veil.volunteers import missing_in
+
+RARE = "There may be too few people for these means and shares, which stay unknown: {}."
+Candidates = Mapping[str, Sequence[Any]]
+
+
+class Scored(NamedTuple):
+    """A statistic with values and weights (outputs,) of its questions, one after the other, and the questions."""
+
+    statistic: Statistic
+    values: Floats
+    weights: Floats
+    used: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Survey:
+    """The questions of a release, and the counts of the outputs of each."""
+
+    veil: Veil
+    questions: tuple[Question, ...]
+    tally: Tally
+
+    @classmethod
+    def of(cls, veil: Veil, tally: Tally) -> Survey:
+        """The survey of a release with the reports of a tally."""
+        return cls(veil=veil, questions=questions(veil), tally=tally)
+
+    @cached_property
+    def counts(self) -> tuple[Integers | None, ...]:
+        """How often each output of each question came; None for a large vocabulary."""
+        return tuple(
+            self.tally.between(one.start, one.start + one.outputs) if one.levels else None for one in self.questions
+        )
+
+    def scored(self, one: Statistic) -> Scored | None:
+        """Values and weights of a statistic, or None if no question measures it."""
+        columns, used = [], []
+        for part in one.parts:
+            question, pooled = self.questions[part.question], len(one.parts) > 1
+            try:
+                found = self._scores(question, part)
+                precision = self._precision(question, part) if pooled else 1.0
+            except DataError:  # its few reports measure the mean and not every share
+                continue
+            columns.append(precision * found)
+            used.append(part.question)
+        if not used:
+            return None
+        values, weights = np.concatenate(columns, axis=1)
+        return Scored(one, values, weights, tuple(used))
+
+    def _scores(self, question: Question, part: Part) -> Floats:
+        """(2, outputs): the scores of value and weight, without what the last digits of a double add."""
+        if part.weight is None:
+            return np.stack([_rounded(question.scores(part.value[:, None])[:, 0]), np.ones(question.outputs)])
+        return np.stack([_rounded(one) for one in question.scores(np.stack([part.value, part.weight], axis=1)).T])
+
+    def _precision(self, question: Question, part: Part) -> float:
+        """1/variance of one report's f − ρ g, for people like those that the release expects."""
+        weight = np.ones(question.rows) if part.weight is None else part.weight
+        ratio = float(question.prior @ part.value) / max(float(question.prior @ weight), 1e-300)
+        return 1.0 / max(question.variance(part.value - ratio * weight, question.prior), 1e-300)
+
+    def counted(self, used: Sequence[int]) -> Floats:
+        """The counts (outputs,) of these questions, one after the other."""
+        return np.concatenate([np.asarray(self.counts[place], dtype=np.float64) for place in used])
+
+
+def surveyed(
+    veil: Veil, tally: Tally, rule: Rule, candidates: Candidates | None = None
+) -> tuple[dict[str, tuple[Row, ...]], drift.Drift, tuple[str, ...]]:
+    """Rows by kind, the test whether people differ from the volunteers in means and shares, and sentences."""
+    survey = Survey.of(veil, tally)
+    every = [found for one in statistics(veil, survey.questions) if (found := survey.scored(one)) is not None]
+    bins = {name: sum(one.statistic.label.key[:2] == ("bands", name) for one in every) for name in veil.schema.names}
+    own = _Volunteers(veil)
+    groups: dict[str, list[Row]] = {}
+    rare: dict[Any, None] = {}
+    for one in every:
+        label = one.statistic.label
+        wanted = rule
+        if one.statistic.kind == "bands":  # all bins of a histogram at once
+            wanted = rule._replace(confidence=1.0 - (1.0 - rule.confidence) / bins[label.key[1]])
+        row = _row(survey, one, wanted, own.of(label.key))
+        if OTHER in label.key and label.key[0] in ("by", "pairs") and not row.low > 0:
+            row = row._replace(label=label._replace(repeats=True))  # perhaps nobody
+        groups.setdefault(one.statistic.kind, []).append(row)
+        if math.isnan(row.mean) and OTHER not in label.key:
+            rare[label.key[1:3] if label.key[0] == "by" else label.title] = None
+    shares, notes = word_rows(veil, survey.questions, tally, rule, candidates or {})
+    groups.setdefault("shares", []).extend(shares)
+    notes = (*channel_of(veil.mechanism, veil.decoder).notes, *notes)
+    if rare:
+        said = [titled(veil, *one, binned=type(one[1]) is float) if isinstance(one, tuple) else one for one in rare]
+        notes += (RARE.format("; ".join(said)),)
+    kept = {kind: tuple(rows) for kind, rows in groups.items() if rows}
+    return kept, _moved(survey, every, kept, own), notes
+
+
+def _row(survey: Survey, one: Scored, rule: Rule, own: tuple[float, float]) -> Row:
+    """The row of a statistic with limits; unbounded where too few people may have what it is about."""
+    counts, label = survey.counted(one.used), one.statistic.label
+    total, ratio = float(counts @ one.weights), any(part.weight is not None for part in one.statistic.parts)
+    low, high = rule.limits(*condensed(counts, one.values, one.weights))  # type: ignore[arg-type]
+    mean = float(counts @ one.values) / total if total > 0 else math.nan
+    if ratio and not (np.isfinite(low) and np.isfinite(high)):
+        mean = math.nan
+    if ratio or label.kind != "share":  # a ratio has a little bias anyway: it lies where a mean can
+        mean = float(np.clip(mean, *label.bounds))
+    away = one.values - np.nan_to_num(mean) * one.weights
+    # Forged reports may answer this question; those of other questions change nothing.
+    forged = float(max(away.max(), 0.0) - min(away.min(), 0.0)) * survey.tally.count / total if total > 0 else math.inf
+    return Row(label, mean, low, high, own[0], math.sqrt(own[1]), forged if math.isfinite(mean) else math.inf)
+
+
+def _rounded(values: Floats) -> Floats:
+    scale = 2.0 ** int(np.frexp(np.abs(values).max(initial=0.0))[1]) or 1.0
+    return np.asarray(np.round(values / scale, 12) * scale)
+
+
+class _Volunteers:
+    """Means and variances of the volunteers, of the statistics of single fields; of others nothing is kept."""
+
+    def __init__(self, veil: Veil) -> None:
+        self._schema, known = veil.schema, veil.volunteers
+        self.count = 0 if known is None else known.count
+        self._raw = None if known is None else known.cells.overall([])
+        self._present = None if known is None else known.cells.overall(list(missing_in(veil.schema)))
+
+    def of(self, key: tuple[Any, ...]) -> tuple[float, float]:
+        """The mean and the variance over volunteers of a statistic, NaN where they are unknown."""
+        unknown = math.nan, math.nan
+        if self._raw is None or self._present is None or key[0] not in ("means", "shares", "missing"):
+            return unknown
+        place, one = columns_of(self._schema, key[1]), self._schema[key[1]]
+        if key[0] == "means":
+            return float(self._present[0][place.start]), float(self._present[1][place.start])
+        means = self._raw[0]
+        if key[0] == "missing":
+            share = float(means[place.stop - 1])
+        elif not one.exclusive:
+            absent = float(means[place.stop - 1]) if one.missing else 0.0
+            true = float(means[place.start]) - float(one.expand([None])[0, 0]) * absent
+            share = true if key[2] else 1.0 - absent - true
+        elif key[2] is OTHER:
+            share = 1.0 - float(means[place].sum())
+        elif key[2] in one.words:
+            share = float(means[place.start + list(one.words).index(key[2])])
+        else:
+            return unknown
+        share = min(max(share, 0.0), 1.0)
+        return share, share * (1.0 - share)
+
+    def absent(self, name: str) -> float:
+        """The share of volunteers without a value."""
+        one, place = self._schema[name], columns_of(self._schema, name)
+        return float(self._raw[0][place.stop - 1]) if one.missing and self._raw is not None else 0.0
+
+
+def _moved(
+    survey: Survey, every: Sequence[Scored], groups: dict[str, tuple[Row, ...]], own: _Volunteers
+) -> drift.Drift:
+    """Whether means and shares differ from the volunteers': distances from the volunteers' value, zero for people who
+    have no value, with the covariance of their errors."""
+    if not own.count:
+        return WITHOUT_VOLUNTEERS
+    if survey.tally.count < FEWEST_COMPARED:
+        return drift.Drift(words=f"Fewer than {FEWEST_COMPARED} reports are not compared with the volunteers.")
+    rows = {row.label: row for kind in ("means", "shares", "missing") for row in groups.get(kind, ())}
+    some = [
+        one
+        for one in every
+        if (row := rows.get(one.statistic.label)) is not None
+        and row.label.shown
+        and np.isfinite([row.mean, row.volunteers, row.spread]).all()
+        and survey.counted(one.used).sum() > 1
+    ]
+    if not some:
+        return WITHOUT_VOLUNTEERS
+    distance, variances, counts = np.zeros(len(some)), np.zeros(len(some)), np.zeros(len(some))
+    scaled: list[dict[int, Floats]] = []
+    for place, one in enumerate(some):
+        row, found = rows[one.statistic.label], survey.counted(one.used)
+        pooled = one.weights if all(part.weight is None for part in one.statistic.parts) else _plain(survey, one)
+        away = (one.values - row.volunteers * one.weights) / float(found @ pooled)
+        distance[place], counts[place] = found @ away, found.sum()
+        there = 1.0 - own.absent(row.label.key[1]) if row.label.key[0] == "means" else 1.0
+        variances[place] = row.spread**2 * there
+        ends = np.cumsum([survey.questions[number].outputs for number in one.used])[:-1]
+        scaled.append(dict(zip(one.used, np.split(away, ends), strict=True)))
+    errors = np.zeros((len(some), len(some)))
+    for number, count in enumerate(survey.counts):
+        members = [place for place, parts in enumerate(scaled) if number in parts]
+        if count is None or not members or not count.sum():
+            continue
+        values = np.stack([scaled[place][number] for place in members], axis=1)
+        values = values - count @ values / count.sum()
+        errors[np.ix_(members, members)] += (values.T * count) @ values
+    z, simulated = drift.of_means(distance, errors, int(counts.mean()), np.zeros(len(some)), variances, own.count)
+    return moved_rows(z, simulated, [rows[one.statistic.label] for one in some])
+
+
+def _plain(survey: Survey, one: Scored) -> Floats:
+    """(outputs,): the precision of every question where the weights of a mean are those of people who have a value."""
+    parts = {part.question: part for part in one.statistic.parts}
+    each = [
+        np.full(
+            survey.questions[number].outputs,
+            survey._precision(survey.questions[number], parts[number]) if len(one.statistic.parts) > 1 else 1.0,
+        )
+        for number in one.used
+    ]
+    return np.concatenate(each)
