@@ -7,6 +7,7 @@ people, 1[G] (x − μ)/P[G], whose variance over N people is the ratio's to fir
 Keys name the statistics:
 
     ("mean", field)   ("share", field, value)   ("missing", field)   ("histogram", field, number of the bin)
+    ("above", field, number of the bin)   of a histogram: the share of people in this bin and those above
     ("by", by, value of by, …one of the first three)   ("pair", first, second, value of first, value of second)
     ("word", field)   of an open vocabulary: the share of one word that few people have
 """
@@ -77,6 +78,8 @@ def statistics(task: SurveyTask, question: Rows, shares: Floats | None = None) -
     for one in digits:
         if one.name in (*task.fields, *task.by) or one.binned:
             found |= {key: (row, weight) for key, row, weight in _of_field(one, everybody, p)}
+        if one.binned and (edges := task.edges(one.name)) is not None:
+            found |= _above(one, edges)
     for first in digits:
         for second in digits:
             if first is second:
@@ -118,9 +121,20 @@ def _of_field(one: _Digit, part: Bools, p: Floats) -> Iterator[tuple[Key, Floats
         # Over everybody the functional is the share itself.
         row = mine.astype(float) if part.all() else part * (mine - float(p[mine].sum()) / inside) / inside
         key = ("missing", one.name) if label is None else ("share", one.name, label)
-        if one.binned and label is not None:
-            key = ("histogram", one.name, value)
-        yield key, row, (inside * one.weight) ** 2
+        weight = (inside * one.weight) ** 2
+        if one.binned and label is not None:  # errors of histograms are those of the shares above
+            key, weight = ("histogram", one.name, value), 0.0
+        yield key, row, weight
+
+
+def _above(one: _Digit, edges: Floats) -> dict[Key, tuple[Floats, float]]:
+    """The shares above the inner edges (bins + 1,), each with the part of the range it stands for as its weight."""
+    found: dict[Key, tuple[Floats, float]] = {}
+    bins, width = len(edges) - 1, (edges[2:] - edges[:-2]) / 2.0
+    for value in range(1, bins):
+        row = np.asarray((one.places >= value) & (one.places < bins), dtype=float)
+        found["above", one.name, value] = row, one.weight**2 * float(width[value - 1] / (edges[-1] - edges[0]))
+    return found
 
 
 def _by_group(by: _Digit, one: _Digit, p: Floats) -> dict[Key, tuple[Floats, float]]:

@@ -96,17 +96,21 @@ class Question(Rows):
         if isinstance(self.part, BlockGroup):
             return block_scores(self.part, functionals)
         if isinstance(self.part, LevelGroup):
-            return exact_scores(self.part.table, functionals, self.prior)
+            return exact_scores(self._table(self.part), functionals, self.prior)
         raise DataError("a question about a large vocabulary has no list of rows: use `contained`.")
 
     def chances(self) -> Floats:
         """(rows, outputs): the probability of every output for people of each row."""
         if isinstance(self.part, LevelGroup):
-            return np.asarray(self.part.table / self.part.total)
+            return np.asarray(self._table(self.part) / self.part.total)
         if isinstance(self.part, PlaneGroup):
             raise DataError("a question about a large vocabulary has no list of rows: use `contained`.")
         response, own = self.part.response, in_blocks(self.part.blocks, np.eye(self.rows))
         return np.asarray((response.base + response.extra * own.T) / len(self.part.blocks))
+
+    def _table(self, part: LevelGroup) -> Integers:
+        """(rows, outputs): the table, whose rows come twice for bins (`doubled`)."""
+        return part.table[::2] if self.binned[0] else part.table
 
     def expected(self, shares: Floats) -> Floats:
         """(outputs,): the probability of every output if people have these shares (rows,)."""
@@ -242,7 +246,9 @@ def questions_of(task: SurveyTask, encoder: Any | None, mechanism: Any, decoder:
         if isinstance(group, PlaneGroup) and [latents.index(names[0]), len(names)] != [int(group.places[0]), 1]:
             raise DataError("a plane has the two latents of one field.")
         scales = [] if isinstance(group, PlaneGroup) else np.split(group.levels, np.cumsum(group.counts)[:-1])
-        binned = tuple(group.binned.astype(bool).tolist()) if isinstance(group, BlockGroup) else (False,) * len(names)
+        binned = tuple(group.binned.tolist()) if isinstance(group, BlockGroup) else (False,) * len(names)
+        if isinstance(group, LevelGroup) and len(prior) != group.rows:
+            binned, scales = (True,), [undoubled(group)]
         values = tuple(
             natural_levels(task, name, steps, edges, encoder)
             for name, steps, edges in zip(names, scales, binned[: len(scales)], strict=False)
@@ -334,6 +340,22 @@ def natural_levels(
     if not set(ends) <= set(steps.tolist()) or len(steps) != len(inner) + one.missing:
         raise DataError(f"the levels of {name!r} do not lie between its bounds.")
     return (*(low + (high - low) * inner / top).tolist(), *[None] * one.missing)
+
+
+def doubled(bins: Integers, top: int) -> Integers:
+    """Levels between which people are rounded at random and yet stay in their bin: of each of the `bins` (grid steps of
+    the least values, and of missing values) the least and the largest value. The last bin ends at `top`."""
+    inside = bins[bins <= top]
+    return np.concatenate([np.stack([inside, np.append(inside[1:] - 1, top)], axis=1).ravel(), bins[bins > top]])
+
+
+def undoubled(group: LevelGroup) -> Integers:
+    """The bins of a table with two rows for each; DataError if these rows differ."""
+    bins, rows = group.levels[::2], np.repeat(group.table[::2], 2, axis=0)[: group.rows]
+    right = len(group.places) == 1 and np.array_equal(doubled(bins, 1 << GRID_BITS), group.levels)
+    if not right or not np.array_equal(rows, group.table):
+        raise DataError("a table of bins has two equal rows for each bin.")
+    return np.asarray(bins)
 
 
 def bin_levels(task: SurveyTask, name: str, encoder: LinearEncoder) -> Integers:

@@ -43,6 +43,7 @@ from taskveil.designs.means.design import (
     ANYWHERE,
     APART,
     DRAWS,
+    FEW,
     FINE,
     LEAST,
     MOST_SEARCHED,
@@ -63,6 +64,8 @@ from taskveil.veil.surveys import (
     Rows,
     bin_levels,
     block_scores,
+    doubled,
+    exact_scores,
     latents_of,
     natural_levels,
     plane_hits,
@@ -203,10 +206,13 @@ class Sample:
         if isinstance(first, Words):
             return self._plane(digits, first.prime)
         numbers = [place for place, binned in digits if self._is_number(place) and not binned]
+        if len(digits) == 1 and numbers:
+            return min((self._listed(digits, most) for most in self._counts()), key=lambda one: one.cost)
         if not numbers:
-            return self._blocks(digits, ALONE)
-        if len(digits) == 1:
-            return min((self._number(digits, most) for most in self._counts()), key=lambda one: one.cost)
+            blocks = self._blocks(digits, ALONE)
+            if digits[0][1] and len(digits) == 1 and blocks.rows.rows <= FEW and blocks.width > 1:
+                return min(blocks, self._listed(digits, ALONE), key=lambda one: one.cost)
+            return blocks
         fitting = [one for most in range(2, ALONE + 1) if (one := self._blocks(digits, most)).rows.rows <= MOST_ROWS]
         return min(fitting or [self._blocks(digits, 2)], key=lambda one: one.cost)
 
@@ -244,18 +250,21 @@ class Sample:
         prior = shares_of(self.k[:, [place for place, _ in digits]], scales, flags)
         return scales, Rows(fields=names, levels=values, binned=flags, prior=prior)
 
-    def _number(self, digits: Digits, most: int) -> Asked:
-        """A number alone, by the best channel between its levels."""
+    def _listed(self, digits: Digits, most: int) -> Asked:
+        """A number alone, or its bins, by the best channel between its levels."""
         scales, rows = self._rows(digits, most)
         measures = statistics(self.task, rows)
-        middle = rows.prior @ measures.functionals
-        points = (measures.functionals - middle) * np.sqrt(measures.weights)
+        counted = measures.weights > 0
+        middle = rows.prior @ measures.functionals[:, counted]
+        points = (measures.functionals[:, counted] - middle) * np.sqrt(measures.weights[counted])
         if is_plain(rows.rows, self.epsilon):
             channel = response_channel(points, rows.prior, self.epsilon)
         else:
             channel = best_channel(points, rows.prior, self.epsilon)
-        chances = channel.masses * (1.0 + np.expm1(self.epsilon) * (channel.patterns @ rows.prior))
-        variances = (chances @ channel.values**2) / measures.weights
+        table = whole_numbers(channel, self.epsilon)
+        scores = exact_scores(table, measures.functionals, rows.prior)
+        squares = rows.prior @ (table / table[0].sum()) @ scores**2
+        variances = squares - (rows.prior @ measures.functionals) ** 2
         return Asked(digits=digits, scales=scales, rows=rows, measures=measures, variances=variances, channel=channel)
 
     def _blocks(self, digits: Digits, most: int) -> Asked:
@@ -407,7 +416,12 @@ def _group(one: Asked, chance: int, epsilon: float, most: int) -> LevelGroup | B
         "chance": chance,
     }
     if one.channel is not None:
-        return LevelGroup(table=whole_numbers(one.channel, epsilon), **about)
+        table = whole_numbers(one.channel, epsilon)
+        if one.rows.binned[0]:
+            levels = doubled(one.scales[0], 1 << GRID_BITS)
+            about = {**about, "levels": levels, "counts": np.array([len(levels)])}
+            table = np.repeat(table, 2, axis=0)[: len(levels)]
+        return LevelGroup(table=table, **about)
     response = Response.calibrated(size=one.rows.rows, favoured=one.width, epsilon=epsilon)
     flat = BlockGroup(
         binned=np.array(one.rows.binned),

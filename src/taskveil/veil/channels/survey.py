@@ -73,7 +73,9 @@ def _over_rows(question: Question, squares: Floats, k: Integers) -> Floats:
     part = question.part
     if not isinstance(part, LevelGroup | BlockGroup):
         return np.zeros(len(k))
-    by_row, record = question.by_row(squares)[None], np.zeros(len(k), dtype=np.int64)
+    values = question.by_row(squares)
+    values = values if len(values) == part.rows else np.repeat(values, 2)[: part.rows]  # of bins, in tables
+    by_row, record = values[None], np.zeros(len(k), dtype=np.int64)
     for count, below, steps, whole in zip(part.counts, *(array.T for array in part.between(k)), strict=True):
         by_row = by_row.reshape(len(by_row), count, -1)
         up = (steps / whole)[:, None]
