@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "jobs": {*up_to("veil"), "estimates", "jobs"},
     "collector": {*up_to("veil"), "estimates", "jobs", "collector"},
     "sklearn": {*up_to("designs"), "sklearn"},
-    "sweeps": {*up_to("peers"), "jobs", "sweeps"},
+    "sweeps": {*up_to("peers"), "estimates", "jobs", "sweeps"},
     "experiments": {*up_to("peers"), "sweeps", "auditing", "experiments"},
     "cli": {
         *up_to("peers"),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from taskveil.estimates import estimate as estimate
     from taskveil.records.schema import Schema as Schema
     from taskveil.sweeps.options import Ray as Ray
+    from taskveil.sweeps.planning import plan as plan
     from taskveil.sweeps.sweep import sweep as sweep
     from taskveil.sweeps.sweep import sweep_segments as sweep_segments
     from taskveil.tasks import LinearTask as LinearTask
@@ -56,6 +57,7 @@ _NAMES = {
     "taskveil.estimates": "estimate",
     "taskveil.records.schema": "Schema",
     "taskveil.sweeps.options": "Ray",
+    "taskveil.sweeps.planning": "plan",
     "taskveil.sweeps.sweep": "sweep sweep_segments",
     "taskveil.tasks": "LinearTask MeanTask ModelTask MultiTask SurveyTask",
     "taskveil.veil": "Veil",
@@ -91,6 +93,7 @@ __all__ = [
     "compose",
     "design",
     "estimate",
+    "plan",
     "reports_within",
     "sweep",
     "sweep_segments",

@@ -11,7 +11,7 @@ import pytest
 import taskveil as tv
 from taskveil.designs.problem import Problem
 from taskveil.errors import TaskError
-from taskveil.peers.literature import LITERATURE, Literature, PrivUnit, Scaled
+from taskveil.peers.literature import LITERATURE, Literature, PrivUnit, Scaled, importance
 from taskveil.sweeps.frontier import Frontier
 
 RNG = np.random.default_rng(12)
@@ -110,3 +110,33 @@ def test_no_veil_is_made_of_a_formula() -> None:
         tv.design(X, TASK, epsilon=1.0, method="privunit")
     with pytest.raises(TaskError, match="for a MeanTask"):
         tv.sweep(X, tv.LinearTask(np.eye(3)), epsilons=[1.0], methods=["codebook", "duchi"])
+
+
+def test_importance_sampling_is_no_worse_than_even_sampling() -> None:
+    """With equal weights and columns that are alike it is the same; halving weights make it better."""
+    z = np.random.default_rng(4).uniform(-1, 1, size=(400, 6))
+    even = Scaled(z=z, gram=np.eye(6), radius=math.sqrt(6))
+    halving = Scaled(z=z, gram=np.diag(0.5 ** np.arange(6)), radius=math.sqrt(6))
+    one = BY_NAME["hybrid"].formula
+    assert 0.95 * one(even, 1.0).mean() < importance(even, 1.0)[1] < one(even, 1.0).mean()
+    assert importance(halving, 1.0)[1] < 0.8 * one(halving, 1.0).mean()
+    with pytest.raises(TaskError, match="one by one"):
+        importance(Scaled(z=z, gram=np.ones((6, 6)), radius=1.0), 1.0)
+
+
+def test_importance_sampling_has_the_loss_of_drawn_reports() -> None:
+    """Duchi's mechanism for one attribute, drawn: the formula's chances, the reports divided by them."""
+    rng, epsilon, weights = np.random.default_rng(5), 0.5, np.array([1.0, 0.25, 0.04])
+    z = rng.uniform(-1, 1, size=(200, 3))
+    name, loss = importance(Scaled(z=z, gram=np.diag(weights), radius=1.0), epsilon)
+    assert name in ("duchi", "hybrid")  # below .61 the hybrid mechanism is Duchi's
+    reach = 1 / math.tanh(epsilon / 2)
+    chances = np.sqrt(weights) / np.sqrt(weights).sum()
+    who = np.repeat(z, 1_000, axis=0)
+    place = rng.choice(3, len(who), p=chances)
+    own = who[np.arange(len(who)), place]
+    sent = np.where(rng.random(len(who)) < 0.5 + own / reach / 2, reach, -reach)
+    found = np.zeros_like(who)
+    found[np.arange(len(who)), place] = sent / chances[place]
+    assert loss == pytest.approx((((found - who) ** 2) @ weights).mean(), rel=0.02)
+    assert found.mean(axis=0) == pytest.approx(z.mean(axis=0), abs=0.1)

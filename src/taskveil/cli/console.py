@@ -141,6 +141,7 @@ _OPTIONS = (
     (r"\bsave it with volunteers=True\b", "design it without --no-volunteers"),
     (r"(?<!['-])\b(encoder|answers|loss|method|engine|assume)=[\"'](\w+)[\"']", r"--\1 \2"),
     (r"\bassume=(?!\w)", "--assume"),
+    (r"\btv\.plan\(X, task, people=N, epsilons=\[…\]\)", "--people N, and --margin 0.02 if that is enough"),
     (r"\bleave out anytime\b", "leave out --anytime"),
 )
 

@@ -22,12 +22,13 @@ import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, escape, print_line, print_whole, refuse_existing
-from taskveil.cli.inputs import Job, JobOptions, chosen_columns, left_out, read_volunteers
+from taskveil.cli.inputs import Job, JobOptions, SurveyOptions, chosen_columns, left_out, read_volunteers
 from taskveil.client.fields import Coded
 from taskveil.client.reading import read_key
 from taskveil.errors import NothingToReportWarning
 from taskveil.records.schema import shown
 from taskveil.records.tables import read_column, select, take_rows
+from taskveil.sweeps.planning import plan_of
 from taskveil.tasks import LinearTask, take_labels
 from taskveil.veil.losses import REPORTS, Considered, Loss
 from taskveil.veil.release import sign as sign_release
@@ -40,6 +41,9 @@ HELD_OUT_PARTS = 4
 MIN_VOLUNTEERS = HELD_OUT_PARTS * MIN_GROUP
 """With fewer volunteers none are held out, because the mean loss of so few people is too uncertain. With fewer held out
 no column is named: with fifteen, one in six would be named by mistake."""
+
+PEOPLE = 10_000
+"""Margins of a survey are printed for so many people; `taskveil plan` has others."""
 
 NO_SIGNAL = 0.01
 """Reports that explain at most this share of a column's variance contain almost no information about the column."""
@@ -98,6 +102,11 @@ def design(
     domain: options.Bounds = None,
     weight: options.Weight = None,
     means: options.Means = False,
+    survey: options.Survey = False,
+    fields: options.AskedFields = None,
+    by: options.By = None,
+    pairs: options.PairsOfColumns = None,
+    histogram: options.Histograms = None,
     unit: options.Units = None,
     method: Annotated[
         str,
@@ -126,14 +135,15 @@ def design(
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
-    """Design a veil for a model, for the columns of a table or for their means, and write the release."""
+    """Design a veil for a model, for the columns of a table, for their means or for a survey, and write the release."""
     # Before the design, which may take long.
     refuse_existing(folder, overwrite, " You could then no longer decode reports of the release in it.")
     asked = JobOptions(
         data=data, target=target, model=model, loss=loss, schema=schema, columns=options.joined(columns),
         drop=options.joined(drop), bounds=domain, weights=weight, units=unit, means=means,
-        answers=options.answering(answers),
+        answers=options.answering(answers), survey=SurveyOptions.of(survey, fields, by, pairs, histogram),
     )  # fmt: skip
+    judged = judged and not survey  # its error is known exactly
     chosen: dict[str, Any] = {
         "epsilon": epsilon, "torch_device": device,
         "on_device": options.on_device(encoder, share_model, client_bytes),
@@ -161,7 +171,10 @@ def design(
     console.print(f"{veil.guarantee.statement}\n")
     if job.about is not None:
         print_line(job.about)
-    if isinstance(job.task, tv.MeanTask):
+    if isinstance(job.task, tv.SurveyTask):
+        for line in plan_of(veil, people=PEOPLE).table().split("\n"):
+            print_line(line)
+    elif isinstance(job.task, tv.MeanTask):
         _print_error(judgement)
     else:
         _print_judgement(judgement, judged)
@@ -182,6 +195,7 @@ def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[st
         "method": veil.method,
         "columns": list(veil.columns or ()),
         "considered": [asdict(entry) for entry in veil.considered],
+        **({} if not isinstance(veil.task, tv.SurveyTask) else {"margins": plan_of(veil, people=PEOPLE).to_dicts()}),
         **({"held_out": 0, "loss": None} if judgement is None else judgement.as_json()),
     }
 

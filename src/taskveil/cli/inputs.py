@@ -1,4 +1,4 @@
-"""The input of `schema`, `design` and `sweep`: volunteers' records, labels, the schema of a record, and the task.
+"""The input of `schema`, `plan`, `design` and `sweep`: volunteers' records, labels, the schema and the task.
 
 Records come from CSV as spreadsheets write it, or from Parquet. Cells of a CSV file become numbers, flags or text.
 Dates stay text, as pandas and polars read them; a schema finds them. No error quotes a record.
@@ -35,7 +35,7 @@ _WEIGHED = "each weighed by 1/spread and by its --weight."
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """The options of `design` or `sweep` as you typed them; `options.py` explains each."""
+    """The options of `plan`, `design` or `sweep` as you typed them; `options.py` explains each."""
 
     data: Path
     target: str | None = None
@@ -50,6 +50,75 @@ class JobOptions:
     means: bool = False
     segment: str | None = None
     answers: Literal["direct", "record"] = "direct"
+    survey: SurveyOptions | None = None
+
+    def check(self) -> None:
+        """Returns if the options go together; otherwise a DataError says which do not."""
+        if self.model is not None and self.weights:
+            raise DataError("--weight is for weighted means of the columns. With --model, the model is the task.")
+        if self.model is not None and self.means:
+            raise DataError("--means is for the columns' means over all people. With --model, the model is the task.")
+        if self.survey is not None and (self.model is not None or self.means or self.target is not None):
+            raise DataError("--survey is a task of its own: leave out --model, --means and --target.")
+        if self.model is None and self.loss is not None:
+            raise DataError("--loss is the loss of a model: pass --model too.")
+        if self.segment is not None and self.segment == self.target:
+            raise DataError(
+                f"--segment {self.segment} is the target: the release of a report would reveal the label. Name a "
+                "column that is known of people anyway."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyOptions:
+    """What `--survey` asks for, as you typed it."""
+
+    fields: list[str] | None = None
+    by: list[str] | None = None
+    pairs: list[str] | None = None
+    histograms: list[str] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        survey: bool,
+        fields: list[str] | None,
+        by: list[str] | None,
+        pairs: list[str] | None,
+        histograms: list[str] | None,
+    ) -> SurveyOptions | None:
+        """The options of a survey; None without `--survey`, and then a DataError if there are any."""
+        given = {"--fields": fields, "--by": by, "--pairs": pairs, "--histogram": histograms}
+        if survey:
+            return cls(fields=fields, by=by, pairs=pairs, histograms=histograms)
+        if used := [name for name, value in given.items() if value]:
+            raise DataError(f"{used[0]} is about a survey: pass --survey too.")
+        return None
+
+    def task(self, names: tuple[str, ...], weights: list[str] | None) -> tv.SurveyTask:
+        """The survey of columns with these names; DataError for an unknown one."""
+        both = []
+        for text in self.pairs or []:
+            two = named_columns("--pairs", text, names)
+            if len(two) != 2:
+                raise DataError(f"--pairs takes two columns, a,b; got {text!r}.")
+            both.append((two[0], two[1]))
+        edges = {name: _edges(text) for name, text in pairs("--histogram", self.histograms, names).items()}
+        weighed = pairs("--weight", weights, names).items()
+        return tv.SurveyTask(
+            named_columns("--fields", ",".join(self.fields or []), names) or None,
+            named_columns("--by", ",".join(self.by or []), names) or None,
+            both or None,
+            {name: numbers("--weight", [text])[0] for name, text in weighed} or None,
+            edges or None,
+        )
+
+
+def _edges(text: str) -> list[Any]:
+    """Edges of bins, separated by commas: numbers, or dates as text."""
+    found = text.split(",")
+    values = [number_in(edge) for edge in found]
+    return found if None in values else values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +127,7 @@ class Job:
 
     X: Any
     y: Any
-    task: tv.LinearTask | tv.MeanTask | tv.ModelTask
+    task: tv.LinearTask | tv.MeanTask | tv.ModelTask | tv.SurveyTask
     names: tuple[str, ...]
     schema: tv.Schema
     labels: Any = None
@@ -67,17 +136,7 @@ class Job:
     @classmethod
     def of(cls, asked: JobOptions) -> Job:
         """The job for the options, or a DataError that says which option or column is wrong."""
-        if asked.model is not None and asked.weights:
-            raise DataError("--weight is for weighted means of the columns. With --model, the model is the task.")
-        if asked.model is not None and asked.means:
-            raise DataError("--means is for the columns' means over all people. With --model, the model is the task.")
-        if asked.model is None and asked.loss is not None:
-            raise DataError("--loss is the loss of a model: pass --model too.")
-        if asked.segment is not None and asked.segment == asked.target:
-            raise DataError(
-                f"--segment {asked.segment} is the target: the release of a report would reveal the label. Name a "
-                "column that is known of people anyway."
-            )
+        asked.check()
         given = None if asked.schema is None else tv.Schema.from_json(asked.schema)
         fields = {} if given is None else dict(zip(given, given.fields.fields, strict=True))
         table = read_volunteers(asked.data, fields, left_out(asked.columns, asked.drop, asked.target))
@@ -104,6 +163,8 @@ class Job:
             about["labels"] = table.column(asked.segment)
         if task is not None:
             return cls(task=with_loss(task, asked.loss, schema), **about)
+        if asked.survey is not None:
+            return cls(task=asked.survey.task(tuple(names), asked.weights), **about)
         spread = spreads(_numbers(X, schema), schema)
         # A column that is the same for everybody keeps a weight: its answer is that value, not 0.
         weights = 1.0 / np.where(spread > 0, spread, 1.0)
@@ -115,6 +176,8 @@ class Job:
     @property
     def about(self) -> str | None:
         """A sentence about the task; None if the task is a model."""
+        if isinstance(self.task, tv.SurveyTask):
+            return "Task: a survey of all people. Devices draw one question each."
         if isinstance(self.task, tv.MeanTask):
             return f"Task: the mean of every column over all people, {_WEIGHED}"
         if isinstance(self.task, tv.LinearTask):
@@ -160,7 +223,8 @@ def _schema(asked: JobOptions, given: tv.Schema | None, X: Any, names: list[str]
     if given is not None:
         schema = given.drop(*[name for name in given if name not in names])
     else:
-        schema = tv.Schema.of(X) if asked.bounds else tv.Schema.for_volunteers(X)
+        bounded = asked.bounds or asked.survey is not None
+        schema = tv.Schema.of(X) if bounded else tv.Schema.for_volunteers(X)
     if schema.unbounded:
         _check_finite(asked.data, X, names)
     changed: dict[str, BaseField] = {}

@@ -42,6 +42,32 @@ Means = Annotated[
     bool,
     typer.Option("--means", help="The task is the mean of every column over all people, unbiased for any population."),
 ]
+Survey = Annotated[
+    bool,
+    typer.Option("--survey", help="The task is a survey: means, shares, missing values, by group, cross-tables."),
+]
+AskedFields = Annotated[
+    list[str] | None,
+    typer.Option("--fields", help="With --survey: the columns asked for, separated by commas; by default all."),
+]
+By = Annotated[
+    list[str] | None,
+    typer.Option("--by", help="With --survey: every statistic also for each value of this column. Repeatable."),
+]
+PairsOfColumns = Annotated[
+    list[str] | None, typer.Option("--pairs", help="With --survey: a,b for the cross-table of two columns. Repeatable.")
+]
+Histograms = Annotated[
+    list[str] | None,
+    typer.Option("--histogram", help="With --survey: column=edge,edge,… for the shares of its bins. Repeatable."),
+]
+People = Annotated[int | None, typer.Option(help="How many people will report.", min=1)]
+Margin = Annotated[
+    float,
+    typer.Option(
+        help="The widest 95% margin that is enough: 0.02 is 2 points of a share, and 2% of the range of a number."
+    ),
+]
 Units = Annotated[list[str] | None, typer.Option("--unit", help="column=unit, written into the release. Repeatable.")]
 Encoder = Annotated[
     str, typer.Option(help="What devices compute for a model: auto, linear, light, trees or own (the model itself).")

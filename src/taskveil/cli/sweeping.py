@@ -9,8 +9,9 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, numbers, print_line
-from taskveil.cli.inputs import Job, JobOptions
+from taskveil.cli.console import busy, console, numbers, print_line, reworded
+from taskveil.cli.inputs import Job, JobOptions, SurveyOptions
+from taskveil.cli.planning import planned_for, print_plan
 from taskveil.errors import ResumeError, printable
 
 
@@ -25,6 +26,13 @@ def sweep(
     domain: options.Bounds = None,
     weight: options.Weight = None,
     means: options.Means = False,
+    survey: options.Survey = False,
+    fields: options.AskedFields = None,
+    by: options.By = None,
+    pairs: options.PairsOfColumns = None,
+    histogram: options.Histograms = None,
+    people: options.People = None,
+    margin: options.Margin = 0.02,
     epsilons: Annotated[str, typer.Option(help="Budgets to try, separated by commas.")] = "0.5,1,2,4,8,16",
     methods: Annotated[
         str | None,
@@ -61,6 +69,10 @@ def sweep(
             "--releases goes with --segment. For one release for everybody choose ε by this table, and then run "
             "taskveil design."
         )
+    if survey and people is None:
+        raise tv.TaskveilError("the margins of a survey depend on how many people report: pass --people.")
+    if people is not None and not (survey or means):
+        raise tv.TaskveilError("--people is about margins of statistics: pass --survey or --means too.")
     budgets = numbers("--epsilons", epsilons.split(","), "numbers separated by commas")
     with busy("reading", quiet=as_json):
         job = Job.of(
@@ -77,8 +89,16 @@ def sweep(
                 means=means,
                 segment=segment,
                 answers=options.answering(answers),
+                survey=SurveyOptions.of(survey, fields, by, pairs, histogram),
             )
         )
+    planned = None
+    if people is not None:
+        planned = planned_for(job, people=people, budgets=budgets, quiet=as_json)
+    if survey:
+        assert planned is not None  # noqa: S101 - refused above
+        print_plan(job, planned, folder=folder, margin=margin, as_json=as_json)
+        return
     asked: dict[str, Any] = {
         "y": job.y,
         "epsilons": budgets,
@@ -115,7 +135,10 @@ def sweep(
         return
     if job.about is not None:
         print_line(job.about)
-    for line in "\n".join([shown[0], *frontier.advice(), *(f"\n{text}" for text in texts)]).split("\n"):
+    advice = [reworded(line) for line in frontier.advice()]
+    if planned is not None:
+        advice = [planned.table(), planned.advice(margin=margin)]
+    for line in "\n".join([shown[0], *advice, *(f"\n{text}" for text in texts)]).split("\n"):
         typer.echo(printable(line))
     console.print(f"table, JSON, picture and page: {folder}")
     if releases is not None:

@@ -5,6 +5,7 @@
 `responses.py`, `laplace.py`   what a user could write in five lines: the task's own model on the device
                                (`own_model.py`), and a textbook mechanism after it
 `literature.py`                mechanisms for population means, as formulas
+`frequencies.py`               mechanisms for shares of values, as formulas with samplers
 `limits/`                      losses that no ε-LDP report can go below
 
 All but the limits are methods with a name: `taskveil.sweep(..., methods=["auto", "label_response"])`.

@@ -129,6 +129,28 @@ def _sampled(records: Scaled, epsilon: float, second: Callable[[Floats, float], 
     return records.losses(d / k * second(records.z, epsilon / k), products)
 
 
+def importance(records: Scaled, epsilon: float) -> tuple[str, float]:
+    """The best of these one-dimensional mechanisms with importance sampling, and its expected loss over the records.
+
+    k times an attribute is drawn, attribute i with chance pᵢ, and sent with ε/k, divided by pᵢ. The loss is
+    (Σᵢ Gᵢᵢ E[vᵢ²]/pᵢ − Σᵢ Gᵢᵢ zᵢ²)/k if G is diagonal, which pᵢ ∝ √(Gᵢᵢ E[vᵢ²]) makes least. The best k is taken.
+    """
+    if (np.diag(np.diag(records.gram)) != records.gram).any():
+        raise TaskError("importance sampling of attributes is known for a task that weighs them one by one.")
+    weights, known = np.diag(records.gram), float((records.z**2 @ np.diag(records.gram)).mean())
+    found = []
+    for name, second in (("duchi", _duchi_alone), ("piecewise", _piecewise), ("hybrid", _hybrid)):
+        for times in range(1, max(2, math.ceil(epsilon) + 1)):
+            moments = second(records.z, epsilon / times).mean(axis=0)
+            found.append((name, (float(np.sqrt(weights * moments).sum()) ** 2 - known) / times))
+    return min(found, key=lambda way: way[1])
+
+
+def second_moment(z: Floats, shares: Floats, epsilon: float) -> float:
+    """E[v²] by the best mechanism for one attribute, if people have the numbers z (R,) in [−1, 1] with these shares."""
+    return min(float(shares @ second(z, epsilon)) for second in (_duchi_alone, _piecewise, _hybrid))
+
+
 def _duchi_alone(z: Floats, epsilon: float) -> Floats:
     """E[v²] of Duchi's mechanism for one attribute."""
     return np.full(z.shape, math.tanh(epsilon / 2) ** -2)

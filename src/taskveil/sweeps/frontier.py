@@ -147,7 +147,7 @@ class Frontier:
             then = (
                 " Improve the model first."
                 if self.clear or self.constant
-                else " Choose by how many people will answer."
+                else " Choose by how many people will answer: tv.plan(X, task, people=N, epsilons=[…])."
             )
             why = f"No budget can be named: {self.nothing_to_keep}{then}"
             return Budget(kept=kept, confidence=confidence, statement=why)

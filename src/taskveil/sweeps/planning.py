@@ -1,0 +1,396 @@
+"""What to expect before anything is collected: `plan`, margins for a number of people, and people for a margin.
+
+A margin is half the width of a 95% interval. One report has a score for every statistic, whose variance is known
+exactly for a design and for people like the volunteers. With N people, of whom the share c answers the question, the
+margin is 1.96·√(variance/(c·N)). Questions that measure the same statistic are pooled by precision, as `tv.estimate`
+pools them. The variance contains the differences between people: the margin is about the population that they are
+drawn from.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from taskveil.arrays import Floats, Integers
+from taskveil.client.values import DAY
+from taskveil.designs.designing import design
+from taskveil.designs.domain import Domain
+from taskveil.designs.problem import OnDevice
+from taskveil.errors import BudgetError, DataError, TaskError, needs
+from taskveil.estimates.labels import Label
+from taskveil.estimates.rows import SCARCE, attribute_labels
+from taskveil.estimates.survey_statistics import Statistic, statistics
+from taskveil.progress import Progress, Show
+from taskveil.records.schema import Schema
+from taskveil.records.tables import take_rows
+from taskveil.sweeps.frontier import written
+from taskveil.sweeps.sweep import sweep
+from taskveil.tasks import MeanTask, SurveyTask, Task, take_labels
+from taskveil.veil import Veil
+from taskveil.veil.loss_intervals import CONFIDENCE
+from taskveil.veil.surveys import Question, questions
+
+QUICK = 400
+"""Records that the quick design of a model uses at most: enough to see which budgets are out of reach."""
+
+MOST_DRAWN = 40
+"""Statistics in one picture at most, those of the widest margins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What is expected of one statistic at one budget: its value for people like the volunteers, and the `variance` of
+    its estimate times the number of people."""
+
+    label: Label
+    epsilon: float
+    value: float
+    variance: float
+
+    @property
+    def name(self) -> str:
+        """As `tv.estimate` names it."""
+        return self.label.name
+
+    def margin(self, people: int) -> float:
+        """Half the width of a 95% interval with so many people, in the unit of the statistic; 0.02 of a share."""
+        return float(ndtri((1.0 + CONFIDENCE) / 2.0)) * math.sqrt(self.variance / people)
+
+    def people(self, margin: float) -> int:
+        """How many people are needed for that margin."""
+        return math.ceil(self.variance * (float(ndtri((1.0 + CONFIDENCE) / 2.0)) / margin) ** 2)
+
+    @property
+    def width(self) -> float:
+        """Of the range in which the statistic lies; 1 for a share."""
+        low, high = self.label.bounds
+        return high - low if self.label.kind != "share" else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The expected margins of a survey or of means at every budget; for a model, the share of the signal kept.
+
+    `rows` are empty for a model, and `kept` is empty for others. `basis` says in a sentence what it was computed from.
+    """
+
+    people: int
+    epsilons: tuple[float, ...]
+    rows: tuple[Expected, ...]
+    kept: tuple[float | None, ...]
+    basis: str
+
+    def row(self, name: str, epsilon: float) -> Expected:
+        """What is expected of a statistic at a budget of the plan."""
+        names = dict.fromkeys(row.name for row in self.rows)
+        if name not in names:
+            raise DataError(f"the plan has no statistic {name!r}, only {', '.join(names) or 'the share kept'}.")
+        if epsilon not in self.epsilons:
+            raise BudgetError(
+                f"the plan has no ε = {epsilon:g}, only {', '.join(f'{one:g}' for one in self.epsilons)}."
+            )
+        return next(row for row in self.rows if row.name == name and row.epsilon == epsilon)
+
+    def margin(self, name: str, epsilon: float) -> float:
+        """The expected 95% margin of a statistic, in its own unit; 0.02 is two points of a share."""
+        return self.row(name, epsilon).margin(self.people)
+
+    def people_for(self, name: str, *, margin: float, epsilon: float) -> int:
+        """How many people are needed for a 95% margin of a statistic, in its own unit, at a budget of the plan."""
+        if not 0.0 < margin < math.inf:
+            raise DataError(f"a margin is a number above 0, got {margin}.")
+        return self.row(name, epsilon).people(margin)
+
+    def widest(self, epsilon: float) -> Expected:
+        """The statistic of the widest margin at a budget, as a share of its range."""
+        return max(
+            (row for row in self.rows if row.epsilon == epsilon),
+            key=lambda row: row.margin(self.people) / row.width if row.width > 0 else 0.0,
+        )
+
+    def epsilon_for(self, *, margin: float) -> float:
+        """The smallest budget of the plan at which every margin is within `margin`: of shares as it is, of other
+        statistics as a share of their range. Infinite if there is none."""
+        if not self.rows:
+            raise TaskError("a plan for a model has no margins: choose by the share of the signal kept.")
+        enough = (
+            epsilon
+            for epsilon in sorted(self.epsilons)
+            if (wide := self.widest(epsilon)).margin(self.people) <= margin * wide.width
+        )
+        return next(enough, math.inf)
+
+    def advice(self, *, margin: float) -> str:
+        """The smallest budget for a `margin` in words, or how many people it would need."""
+        said = f"± {100 * margin:g} points of a share and ± {100 * margin:g}% of the range of a number"
+        epsilon = self.epsilon_for(margin=margin)
+        if math.isfinite(epsilon):
+            wide = self.widest(epsilon)
+            return (
+                f"ε = {epsilon:g} is the smallest budget of the plan whose margins with {self.people:,} people are all "
+                f"within {said}; the widest is that of {wide.label.title}, {_margin(wide, self.people)}."
+            )
+        largest = max(self.epsilons)
+        wide = self.widest(largest)
+        return (
+            f"No budget of the plan is enough for {said} with {self.people:,} people. At ε = {largest:g} it takes "
+            f"{wide.people(margin * wide.width):,} people, for the sake of {wide.label.title}. Ask more people, ask "
+            "for less, or plan larger budgets."
+        )
+
+    def table(self) -> str:
+        """A plain text table: statistics down, budgets across, a margin in every cell."""
+        heads = [f"ε = {epsilon:g}" for epsilon in self.epsilons]
+        if not self.rows:
+            lines = [["", *heads], ["share of the signal kept", *map(_percent, self.kept)]]
+        else:
+            lines = [["statistic", "expected", *heads]]
+            for rows in self._by_name().values():
+                value = rows[0].label.said(rows[0].value, rows[0].margin(self.people))
+                cells = {row.epsilon: _margin(row, self.people) for row in rows}
+                lines.append([rows[0].label.title, value, *(cells.get(epsilon, "") for epsilon in self.epsilons)])
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+        head = f"95% margins with {self.people:,} people" if self.rows else "a quick design"
+        return "\n".join(line.rstrip() for line in [head, *text, self.basis])
+
+    def _by_name(self) -> dict[str, list[Expected]]:
+        found: dict[str, list[Expected]] = {}
+        for row in self.rows:
+            if row.label.shown:
+                found.setdefault(row.name, []).append(row)
+        return found
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dictionary per statistic and budget, or per budget for a model."""
+        if not self.rows:
+            return [{"epsilon": e, "kept": kept} for e, kept in zip(self.epsilons, self.kept, strict=True)]
+        return [
+            {
+                "name": row.name,
+                "kind": row.label.kind,
+                "unit": row.label.unit,
+                "epsilon": row.epsilon,
+                "expected": row.value,
+                "margin": row.margin(self.people),
+                "people": self.people,
+            }
+            for row in self.rows
+        ]
+
+    def to_json(self) -> str:
+        """All rows and what they were computed from, as JSON."""
+        return json.dumps({"people": self.people, "basis": self.basis, "rows": self.to_dicts()}, indent=1)
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with one row per statistic and budget."""
+        with needs("a pandas table"):
+            import pandas as pd
+        return pd.DataFrame(self.to_dicts())
+
+    def plot(self, path: str | Path) -> Path:
+        """A picture at `path`: for every statistic its margins as a share of its range, a mark for each budget; for a
+        model, the share of the signal kept."""
+        with needs("a picture"):
+            from taskveil import style
+        named = list(self._by_name().values())
+        named.sort(key=lambda rows: rows[0].margin(self.people) / (rows[0].width or 1.0))
+        shown = named[-MOST_DRAWN:]
+        fig, (ax,) = style.figure(width=7.0, height=1.6 + 0.22 * len(shown) if shown else 3.6)
+        if not self.rows:
+            ax.plot(self.epsilons, [math.nan if one is None else one for one in self.kept], "o-")
+            ax.set(xscale="log", xlabel="privacy budget ε", ylabel="share of the signal kept", ylim=(0.0, 1.05))
+            ax.set_xticks(self.epsilons, [f"{epsilon:g}" for epsilon in self.epsilons])
+            ax.minorticks_off()
+        for epsilon in self.epsilons if self.rows else ():
+            there = [(place, row) for place, rows in enumerate(shown) for row in rows if row.epsilon == epsilon]
+            margins = [100.0 * row.margin(self.people) / (row.width or 1.0) for _, row in there]
+            ax.plot(margins, [place for place, _ in there], "o", markersize=4, label=f"ε = {epsilon:g}")
+        if self.rows:
+            most = f"; the widest {MOST_DRAWN} of {len(named)}" if len(named) > MOST_DRAWN else ""
+            ax.set(xscale="log", xlabel="95% margin: points of a share, % of the range of a number")
+            ax.set_yticks(range(len(shown)), [_short(rows[0].label.title) for rows in shown], fontsize=8)
+            ax.set_title(f"{self.people:,} people{most}", fontsize=10, loc="left")
+            fig.legend(loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+        buffer = BytesIO()
+        style.save_to(fig, buffer)
+        return written(path, buffer.getvalue())
+
+
+def plan(
+    X: Any,
+    task: Task,
+    *,
+    people: int,
+    epsilons: Sequence[float],
+    y: Any = None,
+    schema: Schema | None = None,
+    domain: Domain | None = None,
+    seed: int = 0,
+    progress: bool | Show | Progress | None = None,
+) -> Plan:
+    """The expected 95% margins of every statistic of a survey, or of every mean, at each budget.
+
+    Args:
+        X: volunteers' records, or a `Schema` alone. With a schema, shares of values are taken as even, numbers and
+            dates as spread evenly over their bounds, no value as missing, and fields as independent.
+        task: a SurveyTask or a MeanTask. For any other task the plan is the share of the signal kept, by a quick design
+            with at most 400 records, of which 30% test it.
+        people: how many will report.
+        epsilons: the budgets to compare.
+        y, schema, domain, seed, progress: as in `design`.
+    """
+    if people < 1:
+        raise DataError(f"a plan is for 1 person or more, got {people}.")
+    budgets = tuple(dict.fromkeys(map(float, epsilons)))
+    if not budgets:
+        raise BudgetError("a plan needs at least one ε, as in epsilons=[0.5, 1, 2].")
+    alone = isinstance(X, Schema)
+    if alone:
+        schema, X = X, records_of(X)
+    count = len(X) if hasattr(X, "__len__") else X.num_rows
+    basis = (
+        "Computed for people as the schema allows: even shares, numbers spread over their bounds, nothing missing."
+        if alone
+        else f"Computed for people like the {count:,} volunteers."
+    )
+    given: dict[str, Any] = {"schema": schema, "domain": domain}
+    rows: list[Expected] = []
+    kept: tuple[float | None, ...] = ()
+    with Progress.of(progress) as bar:
+        if isinstance(task, SurveyTask | MeanTask):
+            bar.begin("planning", float(len(budgets)))
+            for epsilon in budgets:
+                with bar.part(f"ε = {epsilon:g}", 1.0) as part:
+                    veil = design(X, task, epsilon=epsilon, seed=seed, progress=part, **given)
+                    expected = _survey(veil, epsilon) if isinstance(task, SurveyTask) else _means(veil, X, epsilon)
+                    rows += expected
+        else:
+            if alone:
+                raise DataError(
+                    "a plan for a model needs volunteers' records: a schema says nothing about its answers."
+                )
+            some: Integers = np.sort(np.random.default_rng(seed).permutation(count)[:QUICK])
+            quick = OnDevice(encoder="linear") if hasattr(task, "model") else None
+            front = sweep(
+                take_rows(X, some), task, epsilons=budgets, y=take_labels(task, y, some), methods=["codebook"],
+                on_device=quick, progress=bar, seeds=[seed], **given,
+            )  # fmt: skip
+            kept = tuple(front.kept("codebook", epsilon) for epsilon in budgets)
+            basis = (
+                f"By a quick design with one linear encoder and {len(some):,} of {count:,} volunteers, of whom 30% "
+                "tested it: tv.design searches longer and keeps more."
+            )
+    return Plan(people=people, epsilons=budgets, rows=tuple(rows), kept=kept, basis=basis)
+
+
+def plan_of(veil: Veil, *, people: int) -> Plan:
+    """The expected margins of a survey that is designed already."""
+    epsilon = veil.guarantee.epsilon
+    basis = "Computed for people like the volunteers of the design."
+    return Plan(people=people, epsilons=(epsilon,), rows=tuple(_survey(veil, epsilon)), kept=(), basis=basis)
+
+
+def records_of(schema: Schema, count: int = 5_000) -> Any:
+    """A table of `count` records with even shares and numbers spread over their bounds, fields independent."""
+    if schema.unbounded:
+        raise DataError("this schema has numbers without bounds: state them, tv.Number(low, high), or pass records.")
+    rng, columns = np.random.default_rng(0), list[Any]()
+    for field in schema.fields.fields:
+        order = rng.permutation(count)
+        if field.reads_as[0] == "share":
+            columns.append([field.samples()[place % len(field.samples())] for place in order.tolist()])
+            continue
+        low, high = field.box[0][0], field.box[1][0]
+        values = low + (order + 0.5) / count * (high - low)
+        is_date = field.reads_as[0] == "date"
+        columns.append(np.rint(values * DAY).astype("datetime64[s]") if is_date else values)
+    return schema.collapse(schema.fields.expand(columns))
+
+
+def _survey(veil: Veil, epsilon: float) -> Iterator[Expected]:
+    """Every statistic of a survey's design."""
+    asked = questions(veil)
+    # Of a group that hardly anybody is in, nothing can be known: its margins would only frighten.
+    found = [_named(one) for one in statistics(veil, asked) if one.kind not in ("below", "bands")]
+    found = [one for one in found if _people(one, asked) >= SCARCE]
+    ratios = [_ratio(one, asked) for one in found]
+    # All statistics of a question at once.
+    precision = np.zeros(len(found))
+    for place, question in enumerate(asked):
+        wanted = [
+            (number, (part.value - ratios[number] * _weight(part.weight)) / _mass(part.weight, question.prior))
+            for number, one in enumerate(found)
+            for part in one.parts
+            if part.question == place
+        ]
+        if not wanted:
+            continue
+        numbers, functionals = zip(*wanted, strict=True)
+        variances = question.variances(np.column_stack(functionals), question.prior) / question.chance
+        np.add.at(precision, list(numbers), 1.0 / np.maximum(variances, 1e-300))
+    for one, value, sure in zip(found, ratios, precision.tolist(), strict=True):
+        yield Expected(label=one.label, epsilon=epsilon, value=value, variance=1.0 / sure)
+
+
+def _named(one: Statistic) -> Statistic:
+    """The statistic with a name of its own: a share within a group is not that of a cell of a cross-table."""
+    within = one.kind == "by" and one.label.kind == "share"
+    return one._replace(label=one.label._replace(name=f"{one.label.name} (within the group)")) if within else one
+
+
+def _people(one: Statistic, asked: Sequence[Question]) -> float:
+    """The share of people that a statistic is about."""
+    return _mass(one.parts[0].weight, asked[one.parts[0].question].prior)
+
+
+def _weight(weight: Floats | None) -> Floats | float:
+    return 1.0 if weight is None else weight
+
+
+def _mass(weight: Floats | None, prior: Floats) -> float:
+    return 1.0 if weight is None else max(float(prior @ weight), 1e-300)
+
+
+def _ratio(one: Statistic, asked: Sequence[Question]) -> float:
+    """The value of a statistic for people of the priors."""
+    part = one.parts[0]
+    prior = asked[part.question].prior
+    return float(prior @ part.value) / _mass(part.weight, prior)
+
+
+def _means(veil: Veil, X: Any, epsilon: float) -> Iterator[Expected]:
+    """The mean of every column that a MeanTask weighs: the error of a report, and the spread of the people."""
+    schema, task = veil.schema, veil.task
+    records = schema.expand(X)[: 10 * QUICK]
+    asked = np.abs(task.on(schema).K).max(axis=0) > 0  # type: ignore[union-attr]
+    for place, label in enumerate(attribute_labels(veil)):
+        if label.shown and asked[place]:
+            unit = MeanTask(np.eye(records.shape[1])[place : place + 1])
+            error = float(replace(veil, task=unit).losses(records).mean())
+            column = records[:, place]
+            yield Expected(
+                label=label, epsilon=epsilon, value=float(column.mean()), variance=error + float(column.var())
+            )
+
+
+def _margin(row: Expected, people: int) -> str:
+    return row.label.reach(row.margin(people))
+
+
+def _short(name: str) -> str:
+    """A name of at most 44 characters: long ones differ at their ends."""
+    return name if len(name) <= 44 else f"{name[:20]} … {name[-20:]}"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f}%"

@@ -1,0 +1,175 @@
+"""`tv.plan`: margins that agree with real intervals, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import taskveil as tv
+from taskveil.errors import BudgetError, DataError, TaskError
+from taskveil.sweeps.planning import Plan, plan_of
+
+RNG = np.random.default_rng(5)
+COUNT, PEOPLE = 3_000, 40_000
+
+
+def people(count: int, rng: np.random.Generator) -> pd.DataFrame:
+    region = rng.choice(["North", "South"], count, p=[0.7, 0.3])
+    plan = rng.choice(["Basic", "Plus", "Pro"], count, p=[0.6, 0.3, 0.1])
+    income = np.clip(rng.gamma(3.0, 12.0, count), 0, 150)
+    age = np.where(rng.random(count) < 0.1, np.nan, rng.integers(18, 91, count))
+    return pd.DataFrame({"region": region, "plan": plan, "income": income, "age": age})
+
+
+X = people(COUNT, RNG)
+SCHEMA = tv.Schema(
+    {
+        "region": tv.Category(("North", "South")),
+        "plan": tv.Category(("Basic", "Plus", "Pro")),
+        "income": tv.Number(0, 150, "k€"),
+        "age": tv.Count(18, 90, missing=True),
+    }
+)
+TASK = tv.SurveyTask(by="region", pairs=[("plan", "region")], histograms={"income": [0, 20, 40, 60, 150]})
+
+
+@pytest.fixture(scope="module")
+def planned() -> Plan:
+    return tv.plan(X, TASK, people=PEOPLE, epsilons=[1.0, 4.0], schema=SCHEMA)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_planned_margins_agree_with_real_intervals(planned: Plan, epsilon: float) -> None:
+    """Half the width of every interval of one collection, where limits are not cut off, within 15%."""
+    veil = tv.design(X, TASK, epsilon=epsilon, schema=SCHEMA)
+    found = tv.estimate(veil, veil.privatize(people(PEOPLE, RNG)))
+    seen = 0
+    for kind in ("means", "shares", "missing", "by", "pairs"):
+        for row in found.groups.get(kind, ()):
+            label, low, high = row.label, row.low, row.high
+            name = f"{label.name} (within the group)" if kind == "by" and label.kind == "share" else label.name
+            if name not in {one.name for one in planned.rows} or not label.bounds[0] < low < high < label.bounds[1]:
+                continue
+            expected = planned.margin(name, epsilon)
+            if expected > 0.1 * planned.row(name, epsilon).width:  # ratios of few people have skewed intervals
+                continue
+            seen += 1
+            assert (high - low) / 2 == pytest.approx(expected, rel=0.15), name
+    assert seen >= 8
+
+
+def test_more_budget_and_more_people_make_margins_smaller(planned: Plan) -> None:
+    for row in planned.rows:
+        if row.epsilon == 1.0:
+            assert planned.margin(row.name, 4.0) < row.margin(PEOPLE)
+            assert row.margin(4 * PEOPLE) == pytest.approx(row.margin(PEOPLE) / 2)
+
+
+def test_the_inverse_is_the_inverse(planned: Plan) -> None:
+    needed = planned.people_for("plan=Basic", margin=0.02, epsilon=1.0)
+    row = planned.row("plan=Basic", 1.0)
+    assert row.margin(needed) <= 0.02 < row.margin(needed - 1)
+    assert planned.people_for("income", margin=1.0, epsilon=4.0) < planned.people_for("income", margin=1.0, epsilon=1.0)
+
+
+def test_the_table_the_frame_and_the_picture(planned: Plan, tmp_path: Path) -> None:
+    text = planned.table()
+    assert "40,000 people" in text
+    assert "income [k€]" in text
+    assert "age is missing" in text
+    assert "3,000 volunteers" in text
+    frame = planned.to_pandas()
+    assert set(frame["epsilon"]) == {1.0, 4.0}
+    assert frame.query("name == 'plan=Basic' and epsilon == 1.0")["margin"].item() == planned.margin("plan=Basic", 1.0)
+    assert planned.plot(tmp_path / "plan.png").stat().st_size > 10_000
+    assert json.loads(planned.to_json())["people"] == PEOPLE
+
+
+def test_a_share_of_a_group_and_a_cell_have_names_of_their_own(planned: Plan) -> None:
+    inside, cell = (planned.row(f"plan=Basic, region=North{end}", 1.0).value for end in (" (within the group)", ""))
+    assert inside == pytest.approx(0.6, abs=0.05)
+    assert cell == pytest.approx(0.42, abs=0.05)
+
+
+def test_groups_without_people_are_left_out(planned: Plan) -> None:
+    assert not any("region not listed" in row.name and "income" in row.name for row in planned.rows)
+
+
+def test_a_budget_is_named_for_a_margin(planned: Plan) -> None:
+    wide = planned.widest(4.0)
+    margin = wide.margin(PEOPLE) / wide.width
+    assert planned.epsilon_for(margin=1.01 * margin) == 4.0
+    assert planned.epsilon_for(margin=0.99 * margin) == math.inf
+    assert "ε = 4 is the smallest budget" in planned.advice(margin=1.01 * margin)
+    said = planned.advice(margin=0.001)
+    assert "No budget of the plan is enough" in said
+    assert f"{wide.people(0.001 * wide.width):,} people" in said
+
+
+def test_a_schema_is_enough_and_says_what_was_assumed() -> None:
+    found = tv.plan(SCHEMA, tv.SurveyTask(["plan", "income"]), people=10_000, epsilons=[2.0])
+    assert "even shares" in found.table()
+    assert found.row("plan=Pro", 2.0).value == pytest.approx(1 / 3, abs=0.03)
+    assert found.row("income", 2.0).value == pytest.approx(75, abs=2)
+    dates = tv.Schema({"since": tv.Date("2020-01-01", "2024-01-01"), "active": tv.Flag()})
+    spread = tv.plan(dates, tv.SurveyTask(), people=10_000, epsilons=[2.0])
+    assert "days" in spread.table()
+    middle = (np.datetime64("2022-01-01") - np.datetime64("1970-01-01")).astype(int)
+    assert spread.row("since in days", 2.0).value == pytest.approx(middle, abs=20)
+    with pytest.raises(DataError, match="without bounds"):
+        tv.plan(tv.Schema.numbers(2), tv.SurveyTask(), people=10, epsilons=[1.0])
+
+
+def test_a_veil_has_a_plan_too(planned: Plan) -> None:
+    veil = tv.design(X, TASK, epsilon=1.0, schema=SCHEMA)
+    found = plan_of(veil, people=PEOPLE)
+    (epsilon,) = found.epsilons
+    assert found.margin("income", epsilon) == pytest.approx(planned.margin("income", 1.0))
+
+
+def test_means_have_margins_that_agree_with_intervals() -> None:
+    numbers = RNG.beta(2, 5, size=(400, 3)) * [1.0, 10.0, 100.0]
+    task, box = tv.MeanTask(np.diag([1.0, 0.1, 0.01])), tv.Box([0, 0, 0], [1, 10, 100])
+    found = tv.plan(numbers, task, people=20_000, epsilons=[2.0], domain=box)
+    veil = tv.design(numbers, task, epsilon=2.0, domain=box)
+    crowd = RNG.beta(2, 5, size=(20_000, 3)) * [1.0, 10.0, 100.0]
+    rows = tv.estimate(veil, veil.privatize(crowd)).groups["attributes"]
+    for row, expected in zip(rows, found.rows, strict=True):
+        assert (row.high - row.low) / 2 == pytest.approx(expected.margin(20_000), rel=0.15)
+
+
+def test_a_model_has_a_share_of_the_signal() -> None:
+    records = RNG.normal(size=(600, 3))
+    y = (records[:, 0] + 0.5 * RNG.normal(size=600) > 0).astype(int)
+    task = tv.ModelTask(LogisticRegression().fit(records, y), loss="cross_entropy")
+    found = tv.plan(records, task, people=1_000, epsilons=[1.0, 6.0], y=y)
+    low, high = found.kept
+    assert low is not None
+    assert high is not None
+    assert low < high
+    assert high > 0.3
+    assert "400 of 600 volunteers" in found.table()
+    assert "share of the signal kept" in found.table()
+    with pytest.raises(TaskError, match="no margins"):
+        found.epsilon_for(margin=0.02)
+    with pytest.raises(DataError, match="needs volunteers"):
+        tv.plan(SCHEMA, task, people=10, epsilons=[1.0])
+
+
+def test_mistakes_are_explained(planned: Plan) -> None:
+    with pytest.raises(DataError, match="no statistic 'salary', only"):
+        planned.margin("salary", 1.0)
+    with pytest.raises(BudgetError, match="no ε = 3, only 1, 4"):
+        planned.margin("income", 3.0)
+    with pytest.raises(DataError, match="above 0"):
+        planned.people_for("income", margin=0.0, epsilon=1.0)
+    with pytest.raises(DataError, match="1 person or more"):
+        tv.plan(X, TASK, people=0, epsilons=[1.0])
+    with pytest.raises(BudgetError, match="at least one ε"):
+        tv.plan(X, TASK, people=10, epsilons=[])
