@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import balls
 import hand_made_networks as networks
 import mixed_records
 import taskveil as tv
@@ -394,7 +395,11 @@ def devices() -> dict[str, Device]:
         "levels": veil(linear(6, 4), level_response()),
         "levels_wide": veil(hidden(), wide_level_response()),
     }
-    return {name: made[name].device for name in made} | {
-        "mixed": mixed(mixed_records.ORDINARY, laplace(box(3), 4.0)),
-        "mixed_strange": mixed(mixed_records.STRANGE, Codebook(region=box(3), stages=(stage(64, 4, 4.0),))),
-    }
+    return (
+        {name: made[name].device for name in made}
+        | balls.ball_devices()
+        | {
+            "mixed": mixed(mixed_records.ORDINARY, laplace(box(3), 4.0)),
+            "mixed_strange": mixed(mixed_records.STRANGE, Codebook(region=box(3), stages=(stage(64, 4, 4.0),))),
+        }
+    )

@@ -4,7 +4,7 @@ import { fail } from "./errors.js";
 import { hex, join } from "./wire.js";
 
 /** The newest that is read here. */
-const SCHEMA = 5;
+const SCHEMA = 8;
 /** The schema from which on there is such an encoder or mechanism; the others have been there from the first. */
 const SINCE = new Map([
   ["tabled_encoder", 2],
@@ -14,6 +14,8 @@ const SINCE = new Map([
   ["mean_encoder", 3],
   ["sum_codebook", 3],
   ["level_response", 5],
+  ["attribute_encoder", 8],
+  ["ball_response", 8],
 ]);
 /** Bytes of a manifest, and of the weights' header. */
 const MOST_MANIFEST = 2 ** 20;

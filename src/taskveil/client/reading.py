@@ -36,6 +36,7 @@ from taskveil.arrays import Array
 from taskveil.client.device import Device, Fields
 from taskveil.client.fields import Field
 from taskveil.client.latent_encoders import (
+    AttributeEncoder,
     HiddenEncoder,
     LinearEncoder,
     MeanEncoder,
@@ -44,12 +45,14 @@ from taskveil.client.latent_encoders import (
     TabledEncoder,
 )
 from taskveil.client.mechanisms import (
+    BallResponse,
     Codebook,
     Laplace,
     LatticeCodebook,
     LevelGroup,
     LevelResponse,
     Response,
+    SeededCodewords,
     Stage,
     SumCodebook,
 )
@@ -59,7 +62,7 @@ from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.errors import ReleaseError, SignatureError, VersionError
 
-SCHEMA = 7
+SCHEMA = 8
 """The newest schema that this module reads."""
 SINCE = {
     "tabled_encoder": 2,
@@ -70,6 +73,8 @@ SINCE = {
     "sum_codebook": 3,
     "level_response": 5,
     "mean_task": 5,
+    "attribute_encoder": 8,
+    "ball_response": 8,
 }
 """The first schema with this encoder, mechanism or task; the others exist since schema 1."""
 CLIENT, SERVER = "client", "server"
@@ -88,6 +93,7 @@ Kinds = Mapping[str, type[Any]]
 
 ENCODERS: Kinds = {
     "linear_encoder": LinearEncoder,
+    "attribute_encoder": AttributeEncoder,
     "hidden_encoder": HiddenEncoder,
     "tabled_encoder": TabledEncoder,
     "named_encoder": NamedEncoder,
@@ -101,6 +107,7 @@ MECHANISMS: Kinds = {
     "lattice_codebook": LatticeCodebook,
     "sum_codebook": SumCodebook,
     "level_response": LevelResponse,
+    "ball_response": BallResponse,
 }
 FIELDS: Kinds = {
     "fields": Fields,
@@ -119,6 +126,7 @@ DEVICE_KINDS: Kinds = {
     "response": Response,
     "level_group": LevelGroup,
     "lattice": Lattice,
+    "seeded_codewords": SeededCodewords,
     "box_region": BoxRegion,
     "sign_region": SignRegion,
     "diamond_region": DiamondRegion,

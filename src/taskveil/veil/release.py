@@ -24,7 +24,7 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.mechanisms import Lattice
+from taskveil.client.mechanisms import Lattice, SeededCodewords
 from taskveil.client.promise import statement
 from taskveil.client.reading import (
     BROKEN,
@@ -53,7 +53,14 @@ from taskveil.records.tables import ColumnType, library_named
 from taskveil.tasks import LinearTask, MeanTask
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil.channels import channel_of
-from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder
+from taskveil.veil.decoders import (
+    AffineDecoder,
+    BallDecoder,
+    CodewordDecoder,
+    LatticeDecoder,
+    Layer,
+    NetworkDecoder,
+)
 from taskveil.veil.losses import Considered, LossBounds
 from taskveil.veil.volunteers import FARTHEST, Classes, Groups, Outputs, Volunteers
 
@@ -62,6 +69,7 @@ DECODERS: Kinds = {
     "network_decoder": NetworkDecoder,
     "codeword_decoder": CodewordDecoder,
     "lattice_decoder": LatticeDecoder,
+    "ball_decoder": BallDecoder,
 }
 TASKS: Kinds = {"linear_task": LinearTask, "mean_task": MeanTask}
 """Tasks that are a matrix. Models are not stored."""
@@ -70,6 +78,7 @@ SERVER_KINDS: Kinds = {
     **DECODERS,
     "layer": Layer,
     "lattice": Lattice,
+    "seeded_codewords": SeededCodewords,
     **TASKS,
     "loss_bounds": LossBounds,
     "considered": Considered,
@@ -270,10 +279,11 @@ def _bounded(array: Array) -> bool:
 def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> None:
     """A ReleaseError unless the parts that estimates use fit the reports that devices make."""
     codes = [most + 1 for most in device.mechanism.layout.high]
-    lattice = getattr(device.mechanism, "lattice", None)
+    lattice, seeded = (getattr(device.mechanism, name, None) for name in ("lattice", "codewords"))
     for decoder in (parts["decoder"], parts["answering"]):
         listed = isinstance(decoder, CodewordDecoder) and decoder.sizes.tolist() != codes
-        if listed or (isinstance(decoder, LatticeDecoder) and not _same(decoder.lattice, lattice)):
+        other = isinstance(decoder, BallDecoder) and not _same(decoder.codewords, seeded)
+        if listed or other or (isinstance(decoder, LatticeDecoder) and not _same(decoder.lattice, lattice)):
             raise ReleaseError(f"{where}: the decoder has other codewords than reports name.")
     volunteers, task, outputs = parts["volunteers"], parts["task"], parts["outputs"]
     if outputs is not None and parts["answering"] is not None and parts["answering"].shape[0] != len(outputs.names):
@@ -315,8 +325,11 @@ def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> No
         raise ReleaseError(f"{where}: the sums over volunteers by class are not of the task's outputs.")
 
 
-def _same(one: Lattice, other: Lattice | None) -> bool:
-    return other is not None and all(np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+def _same(one: Lattice | SeededCodewords, other: Any) -> bool:
+    """Whether `other` is of the same type, with the same numbers."""
+    return type(one) is type(other) and all(
+        np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(one)
+    )
 
 
 def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema:

@@ -1,14 +1,17 @@
 """The mechanisms: one file each, which begins with its guarantee and the proof."""
 
+from taskveil.client.mechanisms.ball_response import BallResponse
 from taskveil.client.mechanisms.base import Mechanism
 from taskveil.client.mechanisms.codebook import Codebook, Stage
 from taskveil.client.mechanisms.laplace import Laplace
 from taskveil.client.mechanisms.lattice import Lattice, LatticeCodebook
 from taskveil.client.mechanisms.level_response import LevelGroup, LevelResponse
 from taskveil.client.mechanisms.response import Response
+from taskveil.client.mechanisms.seeded_codewords import SeededCodewords
 from taskveil.client.mechanisms.sum_codebook import SumCodebook
 
 __all__ = [
+    "BallResponse",
     "Codebook",
     "Laplace",
     "Lattice",
@@ -17,6 +20,7 @@ __all__ = [
     "LevelResponse",
     "Mechanism",
     "Response",
+    "SeededCodewords",
     "Stage",
     "SumCodebook",
 ]
