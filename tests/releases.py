@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import balls
 import block_releases
 import hand_made_networks as networks
 import mixed_records
@@ -400,8 +401,12 @@ def devices() -> dict[str, Device]:
         "blocks_sure": veil(linear(6, 4), block_releases.nearly_sure()),
         "plane": veil(linear(), block_releases.plane()),
     }
-    return {name: made[name].device for name in made} | {
-        "mixed": mixed(mixed_records.ORDINARY, laplace(box(3), 4.0)),
-        "mixed_strange": mixed(mixed_records.STRANGE, Codebook(region=box(3), stages=(stage(64, 4, 4.0),))),
-        "mixed_words": block_releases.words_device(),
-    }
+    return (
+        {name: made[name].device for name in made}
+        | balls.ball_devices()
+        | {
+            "mixed": mixed(mixed_records.ORDINARY, laplace(box(3), 4.0)),
+            "mixed_strange": mixed(mixed_records.STRANGE, Codebook(region=box(3), stages=(stage(64, 4, 4.0),))),
+            "mixed_words": block_releases.words_device(),
+        }
+    )

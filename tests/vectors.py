@@ -22,12 +22,13 @@ import numpy as np
 
 import mixed_records
 import releases
+from balls import wide_ball_devices
 from forged.forgeries import forgeries
 from hostile import hostile_records
 from releases import write_files
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device, Fields
-from taskveil.client.latent_encoders import MeanEncoder, TabledEncoder
+from taskveil.client.latent_encoders import AttributeEncoder, MeanEncoder, TabledEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.networks import LEVELS
 from taskveil.client.promise import statement
@@ -57,6 +58,9 @@ def records(device: Device, count: int) -> np.ndarray:
         edges = low + (rng.integers(0, LEVELS, size=size) + 0.5) * ((high - low) / LEVELS)
     nearly = np.where(rng.random(size) < 0.5, np.nextafter(low, np.inf), np.nextafter(high, -np.inf))
     which = rng.integers(0, 4, size=(size[0], 1))
+    if isinstance(encoder, AttributeEncoder):  # shorter vectors, of which some lie in the ball
+        with np.errstate(all="ignore"):
+            inside = low + (high - low) / 2 + (inside - (low + high) / 2) * rng.random((size[0], 1)) ** 4
     if isinstance(encoder, MeanEncoder):
         encoder = encoder.encoders[-1]
     if isinstance(
@@ -104,13 +108,14 @@ def write(folder: Path, size: dict[str, int]) -> None:
     (folder / "promises.json").write_text(json.dumps(list(promises())))
     (folder / "forged.json").write_text(json.dumps([forgery.to_json() for forgery in forgeries()]))
     with ProcessPoolExecutor(2) as pool:
-        for done in [pool.submit(write_device, folder, name, count, reports) for name in releases.devices()]:
+        wide = [pool.submit(write_device, folder, name, count // 10, reports) for name in wide_ball_devices()]
+        for done in wide + [pool.submit(write_device, folder, name, count, reports) for name in releases.devices()]:
             done.result()
 
 
 def write_device(folder: Path, name: str, count: int, reports: int) -> None:
     """Release, vectors and, for some, the distribution of reports of one device."""
-    real, device = entropy.system_bytes, releases.devices()[name]
+    real, device = entropy.system_bytes, (releases.devices() | wide_ball_devices())[name]
     home = folder / name
     home.mkdir(parents=True, exist_ok=True)
     release = bytes.fromhex(write_files(home, *pack_device(device)))

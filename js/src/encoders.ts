@@ -48,7 +48,15 @@ export interface MeanEncoder {
   weights: Float64Array;
 }
 
-export type Encoder = PlainEncoder | LayeredEncoder | MeanEncoder;
+/** Attributes as they are, seen from the middle of their ranges. */
+export interface AttributeEncoder {
+  low: Float64Array;
+  high: Float64Array;
+  step: Float64Array;
+  places: Float64Array;
+}
+
+export type Encoder = PlainEncoder | LayeredEncoder | MeanEncoder | AttributeEncoder;
 
 export const LEVELS = 2 ** 20;
 
@@ -58,6 +66,10 @@ export function encode(encoder: Encoder, x: ArrayLike<number>): Float64Array {
     return each[0]!.map((_, i) => each.reduce((sum, latents, one) => sum + latents[i]! * encoder.weights[one]!, 0));
   }
   if ("layers" in encoder) return throughLayers(encoder, x);
+  if ("places" in encoder) {
+    const levelled = levels(x, encoder.low, encoder.high);
+    return encoder.places.map((place, i) => (levelled[place]! - LEVELS / 2) * encoder.step[i]!);
+  }
   const { tables, low, high, hidden, output, step, trees } = encoder;
   if (trees) {
     const sums = treeSums(trees, x, low, high, output.offset).map((v, i) => v * step[i]!);

@@ -17,6 +17,8 @@ const SINCE = new Map([
   ["block_group", 8],
   ["plane_group", 8],
   ["words", 8],
+  ["attribute_encoder", 8],
+  ["ball_response", 8],
 ]);
 /** Bytes of a manifest, and of the weights' header. */
 const MOST_MANIFEST = 2 ** 20;

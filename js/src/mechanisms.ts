@@ -1,4 +1,5 @@
 /** The randomisers. Each is ε-LDP for every input; the arguments are in the Python modules of the same names. */
+import { drawScores, type Seeded } from "./ball.js";
 import type { Source } from "./entropy.js";
 import { fraction, logRatio, roundUp } from "./exact.js";
 import { type Lattice, nearest } from "./lattice.js";
@@ -19,7 +20,8 @@ export type Mechanism =
   | { kind: "codebook"; region: Box; stages: [Stage] }
   | { kind: "lattice_codebook"; region: Box; lattice: Lattice; response: Response }
   | { kind: "sum_codebook"; region: Box; sums: Sums; response: Response }
-  | { kind: "level_response"; region: Box; groups: Group[] };
+  | { kind: "level_response"; region: Box; groups: Group[] }
+  | { kind: "ball_response"; region: Box; codewords: Seeded; response: Response };
 
 /** Any floats → the numbers of a report. */
 export function randomise(mechanism: Mechanism, latents: Float64Array, source: Source): bigint[] {
@@ -35,6 +37,11 @@ export function randomise(mechanism: Mechanism, latents: Float64Array, source: S
       return [drawOutput(mechanism.groups, k, source)];
     case "lattice_codebook":
       return digits(respond(mechanism.response, [nearest(mechanism.lattice, k)], source), mechanism.response.size);
+    case "ball_response": {
+      const { codewords, region, response } = mechanism;
+      const [seed, scores] = drawScores(codewords, region, k, source);
+      return [...seed, respond(response, best(scores, response.favoured), source)];
+    }
     case "sum_codebook": {
       const { sums, response } = mechanism;
       return numbersOf(sums, respond(response, [placeOf(sums, nearestSum(sums, k))], source));
@@ -49,18 +56,22 @@ export function favoured(stage: Stage, k: Float64Array): number[] {
     for (let i = 0; i < k.length; i++) sum += k[i]! * stage.vectors[j * k.length + i]!;
     return sum;
   });
-  const { favoured: count } = stage.response;
+  return best(scores, stage.response.favoured);
+}
+
+/** The numbers of the highest scores, which are overwritten; ties go to the lower number. */
+function best(scores: Float64Array, count: number): number[] {
   if (count > 8) {
     return Array.from(ranked(scores).subarray(0, count));
   }
-  const best: number[] = [];
-  while (best.length < count) {
+  const found: number[] = [];
+  while (found.length < count) {
     let top = 0;
     for (let j = 1; j < scores.length; j++) if (scores[j]! > scores[top]!) top = j;
-    best.push(top);
+    found.push(top);
     scores[top] = -Infinity; // taken: below anything a score can be
   }
-  return best;
+  return found;
 }
 
 /** Numbers by falling score, ties by rising number. Runs are merged, so no order of the scores is much quicker. */

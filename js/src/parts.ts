@@ -1,6 +1,7 @@
 /** The parts of a veil from a manifest and its numbers. Each is checked as the Python class of the same name checks itself. */
+import { type Seeded, seeded } from "./ball.js";
 import type { Json } from "./canonical.js";
-import { type Encoder, type LayeredEncoder, LEVELS, type PlainEncoder, type Tables } from "./encoders.js";
+import { type AttributeEncoder, type Encoder, type LayeredEncoder, LEVELS, type PlainEncoder, type Tables } from "./encoders.js";
 import { isStep, powerOfTwo, sum } from "./exact.js";
 import { need, numbers, type Tensor } from "./files.js";
 import { FARTHEST, type Lattice, lattice, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
@@ -21,6 +22,7 @@ const CODED = {
   lattice_codebook: "region lattice response",
   sum_codebook: "region codewords sizes branches response",
   level_response: "region groups",
+  ball_response: "region codewords response",
 };
 
 /** Builds parts; a field that no part has is refused, since it may change what the others mean. */
@@ -31,6 +33,7 @@ export class Parts {
   constructor(private readonly tensors: Map<string, Tensor>) {}
 
   encoder(e: Json): Encoder {
+    if (e.kind === "attribute_encoder") return this.attributeEncoder(e);
     if (e.kind !== "mean_encoder") return this.oneEncoder(e);
     fields(e, "encoders weights");
     const encoders = list(e.encoders, 2, MOST_STEPS, "encoders of a mean", (one) => this.oneEncoder(one));
@@ -41,6 +44,16 @@ export class Parts {
     need(weights.every((w) => w >= 0 && w <= 1), "weights of a mean lie between 0 and 1");
     const { low, high, step } = encoders[0]!;
     return { low, high, step, encoders, weights };
+  }
+
+  private attributeEncoder(e: Json): AttributeEncoder {
+    fields(e, "low high step places");
+    const [width, latents] = [this.length(e.low), this.length(e.places)];
+    const [low, high] = [this.get(e.low, "F64", width), this.get(e.high, "F64", width)];
+    const [places, step] = [this.get(e.places, "I64", latents), this.get(e.step, "F64", latents)];
+    const rising = places.every((place, i) => place > (i ? places[i - 1]! : -1) && place < width);
+    need(latents >= 1 && rising && step.every(isStep), "places and steps of an encoder");
+    return { low, high, places, step };
   }
 
   private oneEncoder(e: Json): PlainEncoder | LayeredEncoder {
@@ -193,6 +206,11 @@ export class Parts {
     if (m.kind === "level_response") return { kind: m.kind, region, groups: this.groups(m.groups, region) };
     const response = this.response(m.response);
     if (m.kind === "sum_codebook") return { kind: m.kind, region, sums: this.sums(m, region, response), response };
+    if (m.kind === "ball_response") {
+      const codewords = this.seeded(m.codewords, region);
+      need(response.size === BigInt(codewords.size), "response of a ball");
+      return { kind: m.kind, region, codewords, response };
+    }
     const points = this.lattice(m.lattice, region);
     need(response.size === size(points) && response.favoured === 1, "lattice response");
     return { kind: m.kind, region, lattice: points, response };
@@ -317,6 +335,15 @@ export class Parts {
     const scales = scalesOf(region, places, counts, this.get(g.levels, "I64", all), Array.from(binned, Boolean));
     need(scales, "levels of a group");
     return scales;
+  }
+
+  private seeded(s: Json, region: Box): Seeded {
+    fields(s, "dim rows size quantiles", "seeded_codewords");
+    const quantiles = this.get(s.quantiles, "I16", this.length(s.quantiles));
+    const [rows, size] = [whole(s.rows, 0, MOST_NUMBERS, "rows of a matrix"), whole(s.size, 2, 2 * MOST_NUMBERS, "codewords")];
+    const made = seeded(region, rows, size, quantiles);
+    need(made && whole(s.dim, 1, MOST_LATENTS, "dimensions") === dim(region), "codewords of a ball");
+    return made;
   }
 
   private response(r: Json): Response {

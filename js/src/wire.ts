@@ -91,6 +91,7 @@ export function layoutOf(mechanism: Mechanism): Layout {
   if (mechanism.kind === "sum_codebook") return mechanism.sums.squares.map(({ length }) => between(0n, BigInt(length - 1)));
   if (mechanism.kind === "level_response") return [between(0n, BigInt(sum(mechanism.groups.map(({ outputs }) => outputs)) - 1))];
   const { size } = mechanism.response;
+  if (mechanism.kind === "ball_response") return [2n ** 32n, 2n ** 32n, size].map((count) => between(0n, count - 1n));
   return digits(size - 1n, size).map((top, i) => between(0n, i ? (1n << 62n) - 1n : top));
 }
 

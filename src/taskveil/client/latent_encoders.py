@@ -197,6 +197,37 @@ class LinearEncoder(RangedEncoder):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class AttributeEncoder(RangedEncoder):
+    """φᵢ = (level of attribute placesᵢ − 2^19) · stepᵢ: attributes as they are, seen from the middle of their ranges.
+
+    Shapes: places and step (Z,), low and high (n,). It is a linear encoder without a matrix, for thousands of
+    attributes. NaN counts as the middle.
+    """
+
+    places: Integers
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        width, latents = len(self.low), len(self.places)
+        check_arrays(low=(self.low, (width,)), high=(self.high, (width,)))
+        ones, zeros = np.ones((latents, 1), dtype=np.int64), np.zeros(latents, dtype=np.int64)
+        check_layer("encoder", ones, zeros, self.step, np.full(1, LEVELS), latents)
+        named = self.places.dtype == np.int64 and self.places.ndim == 1 and 1 <= latents <= width
+        if not named or (np.diff(self.places) <= 0).any() or self.places[0] < 0 or self.places[-1] >= width:
+            raise DataError("an encoder of attributes names places of attributes, rising.")
+
+    @property
+    def operations(self) -> int:
+        """One difference for each latent."""
+        return len(self.places)
+
+    def __call__(self, X: Floats) -> Floats:
+        """Records of any quality (N, n) → latents (N, Z)."""
+        with np.errstate(all="ignore"):  # as in `LinearEncoder`
+            return (levels(X, self.low, self.high)[:, self.places] - LEVELS // 2) * self.step
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class HiddenEncoder(RangedEncoder):
     """One hidden layer: hᵢ = ⌊max(0, hidden_weights · levels + hidden_offset)ᵢ / 2^hidden_shiftᵢ⌋, then
     φ = (weights · h + skip · levels + offset) · step, and class probabilities of that if `softmax`.
@@ -442,4 +473,4 @@ class MeanEncoder:
         return total
 
 
-Encoder = Plain | MeanEncoder | NamedEncoder
+Encoder = Plain | AttributeEncoder | MeanEncoder | NamedEncoder

@@ -36,6 +36,7 @@ from taskveil.arrays import Array
 from taskveil.client.device import Device, Fields
 from taskveil.client.fields import Field
 from taskveil.client.latent_encoders import (
+    AttributeEncoder,
     HiddenEncoder,
     LinearEncoder,
     MeanEncoder,
@@ -44,6 +45,7 @@ from taskveil.client.latent_encoders import (
     TabledEncoder,
 )
 from taskveil.client.mechanisms import (
+    BallResponse,
     BlockGroup,
     Codebook,
     Laplace,
@@ -52,6 +54,7 @@ from taskveil.client.mechanisms import (
     LevelResponse,
     PlaneGroup,
     Response,
+    SeededCodewords,
     Stage,
     SumCodebook,
 )
@@ -76,6 +79,8 @@ SINCE = {
     "plane_group": 8,
     "words": 8,
     "survey_task": 8,
+    "attribute_encoder": 8,
+    "ball_response": 8,
 }
 """The first schema with this encoder, mechanism, group, field or task; the others exist since schema 1."""
 CLIENT, SERVER = "client", "server"
@@ -94,6 +99,7 @@ Kinds = Mapping[str, type[Any]]
 
 ENCODERS: Kinds = {
     "linear_encoder": LinearEncoder,
+    "attribute_encoder": AttributeEncoder,
     "hidden_encoder": HiddenEncoder,
     "tabled_encoder": TabledEncoder,
     "named_encoder": NamedEncoder,
@@ -107,6 +113,7 @@ MECHANISMS: Kinds = {
     "lattice_codebook": LatticeCodebook,
     "sum_codebook": SumCodebook,
     "level_response": LevelResponse,
+    "ball_response": BallResponse,
 }
 FIELDS: Kinds = {
     "fields": Fields,
@@ -127,6 +134,7 @@ DEVICE_KINDS: Kinds = {
     "block_group": BlockGroup,
     "plane_group": PlaneGroup,
     "lattice": Lattice,
+    "seeded_codewords": SeededCodewords,
     "box_region": BoxRegion,
     "sign_region": SignRegion,
     "diamond_region": DiamondRegion,

@@ -5,6 +5,7 @@
 - Lattices: the mean codeword.
 - Laplace: the means of the bounded latents.
 - Levels: means of attributes, shares of categories, and the answers of the task.
+- Vectors in a ball: means of attributes, and the answers of the task.
 - A constant: nothing.
 """
 
@@ -17,7 +18,7 @@ import numpy as np
 from scipy.special import softmax, stdtrit
 
 from taskveil.arrays import Bools, Floats, Integers
-from taskveil.client.latent_encoders import LinearEncoder
+from taskveil.client.latent_encoders import AttributeEncoder, LinearEncoder
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import drift
 from taskveil.estimates.intervals import anytime_limits, anytime_sum_limits, exact_limits
@@ -65,17 +66,18 @@ def measured(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row,
     if veil.method == "constant":
         return {}, drift.Drift(words="Nothing is compared with the volunteers."), (CONSTANT,)
     if channel.unbiased:
-        return *_records(veil, tally, rule), channel.notes
+        found = _records(veil, tally, rule) if channel.scores is None else _vectors(veil, tally, channel.scores, rule)
+        return *found, channel.notes
     groups: dict[str, tuple[Row, ...]] = {}
-    found, codes = WITHOUT_VOLUNTEERS, channel.codes
+    drifted, codes = WITHOUT_VOLUNTEERS, channel.codes
     if codes is not None and tally.codes is not None:  # earlier versions did not count the codes of sums
         rows = groups["frequencies"] = _frequencies(veil, tally, codes, rule)
         if veil.volunteers is not None and channel.listed:
-            found = moved_rows(*drift.of_codes(tally.codes, codes.outside, codes.kept, veil.volunteers), rows)
+            drifted = moved_rows(*drift.of_codes(tally.codes, codes.outside, codes.kept, veil.volunteers), rows)
     if channel.scores is not None:
         # Codewords were fitted to the volunteers: their codes are not those of other people, mean codewords are.
-        groups["reported"], found = _reported(veil, tally, channel.scores, rule)
-    return groups, found, channel.notes
+        groups["reported"], drifted = _reported(veil, tally, channel.scores, rule)
+    return groups, drifted, channel.notes
 
 
 def _frequencies(veil: Veil, tally: Tally, codes: Codes, rule: Rule) -> tuple[Row, ...]:
@@ -160,6 +162,8 @@ def measures(veil: Veil, K: Floats) -> Bools:
     """(t,): whether the latents of a release determine Kx, K (t, n). What they do not determine decodes to the
     volunteers' mean for everybody."""
     encoder = veil.encoder
+    if isinstance(encoder, AttributeEncoder):
+        return np.asarray((np.delete(K, encoder.places, axis=1) == 0).all(axis=1))
     if not isinstance(encoder, LinearEncoder):
         return np.ones(len(K), dtype=bool)
     # In shares of the attributes' ranges, whatever their units.
@@ -169,26 +173,71 @@ def measures(veil: Veil, K: Floats) -> Bools:
     return np.asarray(np.linalg.norm(left, axis=1) <= UNTOLD * np.linalg.norm(wanted, axis=1))
 
 
-def _reported(veil: Veil, tally: Tally, scores: UnbiasedScores, rule: Rule) -> tuple[tuple[Row, ...], drift.Drift]:
-    """Means of unbiased scores, from their sums, and whether they differ from the volunteers'."""
-    known, count, spans, noise = veil.volunteers, tally.count, scores.spans, scores.noise
-    if count < FEWEST_SUMMED:
+def _vectors(
+    veil: Veil, tally: Tally, scores: UnbiasedScores, rule: Rule
+) -> tuple[dict[str, tuple[Row, ...]], drift.Drift]:
+    """Means from sums of vectors that are unbiased for the record itself. Where only squares were added up, answers
+    that weigh several attributes are left out: their variance is not known."""
+    n, known, task, count = veil.encoder.width, veil.volunteers, veil.task, tally.count
+    mean, covariance = _summed(scores, tally)
+    weighed = np.vstack([np.eye(n), *([task.K] if isinstance(task, MatrixTask) else [])])
+    labels, shown = list(labels_of(veil))[: len(weighed)], measures(veil, weighed)
+    if covariance.ndim == 1:
+        shown &= np.count_nonzero(weighed, axis=1) <= 1
+        variance = weighed**2 @ covariance
+    else:
+        variance = np.einsum("ti,ij,tj->t", weighed, covariance, weighed)
+    means, spans = weighed @ mean, np.abs(weighed) @ scores.spans
+    low, high = _sum_limits(means, variance, count, spans, scores, rule)
+    own, spread = np.full((2, len(labels)), np.nan)
+    if known is not None:
+        own, own_variance = np.array(known.cells.with_answers(task).overall([]))[:, : len(labels)]
+        spread = np.sqrt(own_variance)
+    answer, rows = np.arange(len(labels)) >= n, rows_of(labels, means, low, high, own, spread, spans)
+    groups = grouped(rows, attributes=shown & ~answer, answers=shown & answer)
+    if known is None:
+        return groups, WITHOUT_VOLUNTEERS
+    if count < FEWEST_COMPARED:
+        return groups, drift.Drift(words=f"Fewer than {FEWEST_COMPARED} reports are not compared with the volunteers.")
+    places = np.flatnonzero(shown & ~answer)
+    errors = np.diag(covariance[places]) if covariance.ndim == 1 else covariance[np.ix_(places, places)]
+    compared = [rows[place] for place in places.tolist()]
+    volunteers = (own[places], spread[places] ** 2, known.count)
+    return groups, _drift(*drift.of_means(means[places], errors / count, count, *volunteers), compared)
+
+
+def _summed(scores: UnbiasedScores, tally: Tally) -> tuple[Floats, Floats]:
+    """`moments` of enough reports."""
+    if tally.count < FEWEST_SUMMED:
         raise TooFewReportsError(
-            f"{count} reports are too few: sums of reports of this release need at least {FEWEST_SUMMED}."
+            f"{tally.count} reports are too few: sums of reports of this release need at least {FEWEST_SUMMED}."
         )
-    mean, covariance = moments(scores, tally)
-    names = scores.names or [f"mean codeword: {label.name}" for label in attribute_labels(veil)]
-    labels, forged = [Label(name) for name in names], spans if scores.forged is None else scores.forged
+    return moments(scores, tally)
+
+
+def _sum_limits(
+    mean: Floats, variance: Floats, count: int, spans: Floats, scores: UnbiasedScores, rule: Rule
+) -> tuple[Floats, Floats]:
+    """Low and high (t,) for means (t,) of so many scores with this variance (t,) and range (t,)."""
     if rule.anytime:
-        flat = (spans == 0) & (noise is None)  # the same for everybody
+        flat = (spans == 0) & (scores.noise is None)  # the same for everybody
         wide = np.where(flat, 1.0, spans)
         limits = anytime_sum_limits(
-            mean * count, count, wide, noise=noise, most=scores.largest_rate, confidence=rule.confidence
+            mean * count, count, wide, noise=scores.noise, most=scores.largest_rate, confidence=rule.confidence
         )
         low, high = np.where(flat, mean, limits)
-    else:
-        reach = stdtrit(max(count - 1, 1), (1 + rule.confidence) / 2) * np.sqrt(np.diag(covariance) / count)
-        low, high = mean - reach, mean + reach
+        return low, high
+    reach = stdtrit(max(count - 1, 1), (1 + rule.confidence) / 2) * np.sqrt(variance / count)
+    return mean - reach, mean + reach
+
+
+def _reported(veil: Veil, tally: Tally, scores: UnbiasedScores, rule: Rule) -> tuple[tuple[Row, ...], drift.Drift]:
+    """Means of unbiased scores, from their sums, and whether they differ from the volunteers'."""
+    known, count, spans = veil.volunteers, tally.count, scores.spans
+    mean, covariance = _summed(scores, tally)
+    names = scores.names or [f"mean codeword: {label.name}" for label in attribute_labels(veil)]
+    labels, forged = [Label(name) for name in names], spans if scores.forged is None else scores.forged
+    low, high = _sum_limits(mean, np.diag(covariance), count, spans, scores, rule)
     if known is None:
         return rows_of(labels, mean, low, high, *np.full((2, len(mean)), np.nan), forged), WITHOUT_VOLUNTEERS
     own = known.mean if scores.weights is None else known.mean @ scores.weights
@@ -197,14 +246,17 @@ def _reported(veil: Veil, tally: Tally, scores: UnbiasedScores, rule: Rule) -> t
 
 
 def moments(scores: UnbiasedScores, tally: Tally) -> tuple[Floats, Floats]:
-    """The people's mean of u (p,), and the covariance (p, p) of one person's score of it.
+    """The people's mean of u (p,), and the covariance (p, p) of one person's score of it, or the variances (p,) where
+    only squares were added up.
 
     A sum of N numbers is exact to N roundings. So much is added to the variances: if the mean is far larger than the
     spread, the difference of two large sums says nothing more.
     """
     count, mean, square = tally.count, tally.total / tally.count, tally.square / tally.count
-    rounding = np.finfo(np.float64).eps * np.diag(np.diag(tally.square))
-    return mean / scores.kept, (square - np.outer(mean, mean) + rounding) * count / max(count - 1, 1) / scores.kept**2
+    alone = square.ndim == 1
+    rounding = np.finfo(np.float64).eps * (tally.square if alone else np.diag(np.diag(tally.square)))
+    centred = square - (mean**2 if alone else np.outer(mean, mean))
+    return mean / scores.kept, (centred + rounding) * count / max(count - 1, 1) / scores.kept**2
 
 
 def moved_rows(z: Floats, simulated: Floats, rows: Sequence[Row]) -> drift.Drift:

@@ -21,7 +21,8 @@ MOST_LISTED = 2**24
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tally:
-    """Counts of codes (K,), one stage after the other, or None; sum (p,) and sum of products (p, p) of r − outside.
+    """Counts of codes (K,), one stage after the other, or None; sum (p,) and sum of products (p, p) of r − outside, or
+    of squares (p,) where scores are `diagonal`.
 
     A tally is of one release, like its reports: codes and sums of another release look alike and mean something else.
     """
@@ -108,6 +109,11 @@ class Scores:
         """How many scores are added up."""
         return 0 if self.sums is None else len(self.sums.spans)
 
+    @property
+    def square_shape(self) -> tuple[int, ...]:
+        """The shape of the sums of products, or of squares alone."""
+        return (self.width,) * (1 if self.sums is not None and self.sums.diagonal else 2)
+
     def tally(self, reports: Integers) -> Tally:
         """Counts and sums of `reports` (N, width)."""
         codes = came = None
@@ -116,13 +122,13 @@ class Scores:
         elif self.sizes:
             counts = [np.bincount(column, minlength=size) for column, size in zip(reports.T, self.sizes, strict=True)]
             codes = np.concatenate(counts)
-        total, square = np.zeros(self.width), np.zeros((self.width, self.width))
+        total, square = np.zeros(self.width), np.zeros(self.square_shape)
         if self.sums is not None:
             for rows in blocks(len(reports), self.width):
                 # Near zero, so that the squares lose no digits.
                 raw = self.sums.raw(reports[rows]) - self.sums.outside
                 total += raw.sum(axis=0)
-                square += raw.T @ raw
+                square += (raw**2).sum(axis=0) if square.ndim == 1 else raw.T @ raw
         return Tally(release=self.release, count=len(reports), codes=codes, total=total, square=square, came=came)
 
     def of_counts(self, came: Integers, counts: Integers) -> Tally:
@@ -165,7 +171,11 @@ def tally(veil: Veil, reports: Any) -> Tally:
             )
         scores, codes = scores_of(veil), reports.codes
         sums = scores.width
-        if reports.total.shape != (sums,) or reports.square.shape != (sums, sums) or (scores.listed and codes is None):
+        if (
+            reports.total.shape != (sums,)
+            or reports.square.shape != scores.square_shape
+            or (scores.listed and codes is None)
+        ):
             raise DataError("this tally does not have the sums of its release: count the reports again.")
         if codes is not None and scores.sparse:
             came = reports.came

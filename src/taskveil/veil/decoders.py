@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from taskveil.arrays import Floats, Integers, check_arrays, own_arrays, owned
 from taskveil.client.mechanisms.lattice import Lattice
+from taskveil.client.mechanisms.seeded_codewords import SeededCodewords
 from taskveil.errors import DataError
 
 
@@ -171,7 +172,38 @@ class SurveyDecoder:
         )
 
 
-Decoder = AffineDecoder | NetworkDecoder | CodewordDecoder | LatticeDecoder | SurveyDecoder
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BallDecoder:
+    """x̂ = offset + scale · (the reported direction), which has the attributes `places` (d,). Shape: offset (n,)."""
+
+    codewords: SeededCodewords
+    places: Integers
+    scale: float
+    offset: Floats
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        check_arrays(offset=(self.offset, (len(self.offset),)))
+        places = self.places
+        if places.shape != (self.codewords.dim,) or (np.diff(places) <= 0).any() or places[0] < 0:
+            raise DataError("a decoder of directions needs a rising place for each of their numbers.")
+        if places[-1] >= len(self.offset) or not 0 < self.scale < np.inf:
+            raise DataError("a decoder of directions needs places among its attributes, and a scale above zero.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(attributes, columns of a report)."""
+        return len(self.offset), 3
+
+    def __call__(self, reports: ArrayLike) -> Floats:
+        """Reports (N, 3) → estimates x̂ (N, n)."""
+        numbers = np.asarray(reports, dtype=np.int64)
+        found = np.tile(self.offset, (len(numbers), 1))
+        found[:, self.places] += self.scale * self.codewords.directions(numbers[:, :2], numbers[:, 2])
+        return found
+
+
+Decoder = AffineDecoder | NetworkDecoder | CodewordDecoder | LatticeDecoder | SurveyDecoder | BallDecoder
 
 
 def least_squares_decoder(latents: Floats, X: Floats, noise_variance: float) -> AffineDecoder:

@@ -24,7 +24,7 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.mechanisms import Lattice
+from taskveil.client.mechanisms import Lattice, SeededCodewords
 from taskveil.client.promise import statement
 from taskveil.client.reading import (
     BROKEN,
@@ -54,7 +54,15 @@ from taskveil.tasks import LinearTask, MeanTask, SurveyTask
 from taskveil.tasks.linear import MatrixTask
 from taskveil.tasks.survey import Histogram, Pair, Weight
 from taskveil.veil.channels import channel_of
-from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder, Layer, NetworkDecoder, SurveyDecoder
+from taskveil.veil.decoders import (
+    AffineDecoder,
+    BallDecoder,
+    CodewordDecoder,
+    LatticeDecoder,
+    Layer,
+    NetworkDecoder,
+    SurveyDecoder,
+)
 from taskveil.veil.losses import Considered, LossBounds
 from taskveil.veil.statistics import checked_survey
 from taskveil.veil.volunteers import FARTHEST, Classes, Groups, Outputs, Volunteers
@@ -65,6 +73,7 @@ DECODERS: Kinds = {
     "codeword_decoder": CodewordDecoder,
     "lattice_decoder": LatticeDecoder,
     "survey_decoder": SurveyDecoder,
+    "ball_decoder": BallDecoder,
 }
 TASKS: Kinds = {"linear_task": LinearTask, "mean_task": MeanTask, "survey_task": SurveyTask}
 """Tasks that are numbers and names. Models are not stored."""
@@ -73,6 +82,7 @@ SERVER_KINDS: Kinds = {
     **DECODERS,
     "layer": Layer,
     "lattice": Lattice,
+    "seeded_codewords": SeededCodewords,
     **TASKS,
     "pair": Pair,
     "weight": Weight,
@@ -278,10 +288,11 @@ def _bounded(array: Array) -> bool:
 def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> None:
     """A ReleaseError unless the parts that estimates use fit the reports that devices make."""
     codes = [most + 1 for most in device.mechanism.layout.high]
-    lattice = getattr(device.mechanism, "lattice", None)
+    lattice, seeded = (getattr(device.mechanism, name, None) for name in ("lattice", "codewords"))
     for decoder in (parts["decoder"], parts["answering"]):
         listed = isinstance(decoder, CodewordDecoder) and decoder.sizes.tolist() != codes
-        if listed or (isinstance(decoder, LatticeDecoder) and not _same(decoder.lattice, lattice)):
+        other = isinstance(decoder, BallDecoder) and not _same(decoder.codewords, seeded)
+        if listed or other or (isinstance(decoder, LatticeDecoder) and not _same(decoder.lattice, lattice)):
             raise ReleaseError(f"{where}: the decoder has other codewords than reports name.")
     volunteers, task, outputs = parts["volunteers"], parts["task"], parts["outputs"]
     if outputs is not None and parts["answering"] is not None and parts["answering"].shape[0] != len(outputs.names):
@@ -323,8 +334,11 @@ def _check_estimates(where: object, device: Device, parts: dict[str, Any]) -> No
         raise ReleaseError(f"{where}: the sums over volunteers by class are not of the task's outputs.")
 
 
-def _same(one: Lattice, other: Lattice | None) -> bool:
-    return other is not None and all(np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
+def _same(one: Lattice | SeededCodewords, other: Any) -> bool:
+    """Whether `other` is of the same type, with the same numbers."""
+    return type(one) is type(other) and all(
+        np.array_equal(getattr(one, f.name), getattr(other, f.name)) for f in fields(one)
+    )
 
 
 def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema:

@@ -1,5 +1,6 @@
 """The mechanisms: one file each, which begins with its guarantee and the proof."""
 
+from taskveil.client.mechanisms.ball_response import BallResponse
 from taskveil.client.mechanisms.base import Mechanism
 from taskveil.client.mechanisms.codebook import Codebook, Stage
 from taskveil.client.mechanisms.laplace import Laplace
@@ -7,9 +8,11 @@ from taskveil.client.mechanisms.lattice import Lattice, LatticeCodebook
 from taskveil.client.mechanisms.level_groups import BlockGroup, LevelGroup, PlaneGroup
 from taskveil.client.mechanisms.level_response import LevelResponse
 from taskveil.client.mechanisms.response import Response
+from taskveil.client.mechanisms.seeded_codewords import SeededCodewords
 from taskveil.client.mechanisms.sum_codebook import SumCodebook
 
 __all__ = [
+    "BallResponse",
     "BlockGroup",
     "Codebook",
     "Laplace",
@@ -20,6 +23,7 @@ __all__ = [
     "Mechanism",
     "PlaneGroup",
     "Response",
+    "SeededCodewords",
     "Stage",
     "SumCodebook",
 ]

@@ -2,7 +2,8 @@
 
 Latents are single attributes, or directions in which correlated attributes vary together. K x̂ must be unbiased. So the
 latents span all that the task weighs and the domain lets vary, whether or not volunteers vary there. Groups of latents
-are reported together, at a few levels each, by the channel of least variance (`channels`).
+are reported together, at a few levels each, by the channel of least variance (`channels`). Vectors in a ball are also
+tried as directions (`ball`); the lower expected loss decides.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import LevelGroup, LevelResponse
 from taskveil.client.regions import BoxRegion
-from taskveil.designs.domain import Domain
+from taskveil.designs.domain import Ball, Domain
+from taskveil.designs.means.ball import ball_veil, weighed
 from taskveil.designs.means.channels import (
     LARGEST,
     LevelReports,
@@ -113,6 +115,31 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
     task = problem.task
     if not isinstance(task, MeanTask):
         raise TaskError(f"{name} serves a MeanTask, got {type(task).__name__}.")
+    ball = _in_ball(problem, task, epsilon, name)
+    # So many latents, each searched for, would take minutes, and lose against directions unless K weighs few of them.
+    if ball is not None and np.linalg.matrix_rank(task.K) > MOST_SEARCHED:
+        return ball
+    veil = _by_levels(problem, task, epsilon, name)
+    return veil if ball is None or veil.loss(problem.X).mean <= ball.loss(problem.X).mean else ball
+
+
+def _in_ball(problem: Problem, task: MeanTask, epsilon: float, name: str) -> Veil | None:
+    """The veil whose reports are directions, where records are vectors of numbers in a ball."""
+    ball, asked = problem.domain, weighed(task)
+    most = problem.on_device.latent_dim
+    if (
+        not isinstance(ball, Ball)
+        or not problem.schema.unbounded
+        or len(asked) < 2
+        or (most or len(asked)) < len(asked)
+    ):
+        return None
+    veil = ball_veil(problem, ball, asked, epsilon, name)
+    return veil if veil.size.client_bytes <= problem.on_device.max_bytes else None
+
+
+def _by_levels(problem: Problem, task: MeanTask, epsilon: float, name: str) -> Veil:
+    """The veil whose reports are of groups of latents at levels."""
     box = problem.domain.bounding_box
     # Only ratios of errors decide, in whichever unit the task has them.
     K = task.K / (float(np.abs(task.K * (box.high - box.low)).max()) or 1.0)

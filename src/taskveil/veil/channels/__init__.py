@@ -6,7 +6,8 @@ mechanism is a new class here and a line in `CHANNELS`; `channel.py` lists the q
 
 from __future__ import annotations
 
-from taskveil.client.mechanisms import Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
+from taskveil.client.mechanisms import BallResponse, Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
+from taskveil.veil.channels.ball import ball_channel
 from taskveil.veil.channels.channel import (
     CHANNELS,
     Channel,
@@ -23,6 +24,7 @@ from taskveil.veil.channels.unbiased import LaplaceChannel, lattice_channel, lev
 __all__ = ["CHANNELS", "Channel", "Codes", "Encoded", "SumsShape", "UnbiasedScores", "VolunteerValues", "channel_of"]
 
 CHANNELS |= {
+    BallResponse: ball_channel,
     Codebook: ListedChannel,
     Laplace: LaplaceChannel,
     LatticeCodebook: lattice_channel,

@@ -52,6 +52,8 @@ class UnbiasedScores:
     """(p,): the most by which one forged report can change the sum; `spans` by default."""
     weights: Floats | None = None
     """(q, p): the mean of u is `mean @ weights` where release files hold another `mean` (q,) of volunteers."""
+    diagonal: bool = False
+    """Whether scores hardly vary together: then squares are added up, and products of two scores are not."""
 
 
 class Encoded(NamedTuple):

@@ -1,0 +1,136 @@
+"""Randomised response between fresh random directions: the report of a vector in a ball, unbiased for every vector.
+
+**Guarantee.** For any two inputs whatsoever and any report r, P[r | φ] ≤ e^ε · P[r | φ'], ε = ln(a/b).
+
+**Why.** (1) The seed of a report is uniform and drawn without looking at the record, so it cancels. (2) Given the
+seed, the device draws a sign with a probability that depends on the record. (3) Given seed and sign, it favours
+exactly m of the K codewords and draws one by the response: any codeword has probability a/T or b/T (`response`). (4)
+Over both signs, the probability is a mean of two such numbers and lies between b/T and a/T. (5) So two inputs differ
+by the factor a/b at most. Which codewords are favoured, and how likely each sign is, makes no difference: no rounding
+can weaken the bound. All draws are made in whole numbers from the operating system's bits.
+
+**What it is for.** Codewords of a random seed are isotropic: they favour no direction. Then the mean of the reported
+unit vector, over seeds, is κ times the favoured direction u, with κ the same for every u. A vector x of length |x| ≤ 1
+favours u = x/|x| with probability (1 + |x|)/2, else −u, so that the mean of the reported vector over κ is x itself.
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from taskveil.arrays import EXACT, Floats, Integers
+from taskveil.client import entropy
+from taskveil.client.mechanisms.base import ResponseMechanism
+from taskveil.client.mechanisms.response import Response, top
+from taskveil.client.mechanisms.seeded_codewords import SPREAD, SeededCodewords
+from taskveil.client.regions import BoxRegion
+from taskveil.client.wire import Layout
+from taskveil.errors import MechanismError
+
+SEEDS = 2**32
+"""Each of the two numbers of a seed is below this; the length of a vector is in steps of 2^-16 of the grid's."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BallResponse(ResponseMechanism):
+    """ε-LDP for every input, ε = ln(a/b) of the response.
+
+    The region is the cube around the ball: −radius ≤ k ≤ radius. A report is the two numbers of a seed and the number
+    of a codeword.
+    """
+
+    region: BoxRegion
+    codewords: SeededCodewords
+    response: Response
+
+    def __post_init__(self) -> None:
+        dim, radius, code = self.region.dim, self.radius, self.codewords
+        if radius < 1 or (self.region.low != -radius).any() or (self.region.high != radius).any():
+            raise MechanismError("the region of a ball is a cube around zero.")
+        if code.dim != dim or code.size != self.response.size:
+            raise MechanismError("codewords must have the region's dimensions and be as many as the response has.")
+        product = dim * radius * code.largest
+        score = code.rows * (product // SPREAD + 1) * code.largest if code.rows else product
+        if max(dim * radius**2, product, score, 2 * radius << 16) >= EXACT:
+            raise MechanismError("scores are too large to be exact; use a coarser grid.")
+
+    @property
+    def radius(self) -> int:
+        """The radius of the ball, in grid steps."""
+        return int(self.region.high[0])
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The two numbers of a seed, and the number of a codeword."""
+        return Layout(low=(0, 0, 0), high=(SEEDS - 1, SEEDS - 1, self.response.size - 1))
+
+    def inside(self, k: Integers) -> Integers:
+        """Members of the region (N, d) → integers in the ball (N, d): those outside are pulled straight towards zero.
+
+        ⌊|k|·radius/L⌋ with L² ≥ Σ k² is at most |k|·radius/L in every coordinate, so the length is at most the radius.
+        """
+        squares = (k * k).sum(axis=1)
+        length = np.ceil(np.sqrt(squares.astype(np.float64))).astype(np.int64)
+        length += length**2 < squares  # where the root was rounded down to a whole number
+        length = np.maximum(length, self.radius)[:, None]
+        return np.asarray(np.sign(k) * (np.abs(k) * self.radius // length))
+
+    def bound(self, latents: Floats) -> Floats:
+        """Any floats (N, d) → what is randomised: inside the ball, on the grid, in the latents' own units."""
+        return np.asarray(self.inside(self.region.enforce(latents)) * self.region.step, dtype=np.float64)
+
+    def _likely(self, k: Integers) -> tuple[Integers, int]:
+        """Vectors in the ball (N, d) → how many of all draws (the second number) favour their own direction (N,)."""
+        whole = self.radius << 16
+        length = np.floor(np.sqrt((k * k).sum(axis=1).astype(np.float64)) * 2.0**16).astype(np.int64)
+        return whole + np.minimum(length, whole), 2 * whole
+
+    def favoured(self, seeds: Integers, k: Integers) -> Integers:
+        """Seeds (N, 2) and vectors (N, d) → the codewords of highest score (N, m)."""
+        return top(self.codewords.scores(seeds, k), self.response.favoured)
+
+    def __call__(self, latents: Floats) -> Integers:
+        """Any floats (N, d) → reports (N, 3)."""
+        k = self.inside(self.region.enforce(latents))
+        seeds = _fresh_seeds(len(k))
+        part, draws = self._likely(k)
+        own = entropy.uniform_below(draws, len(k)) < part
+        codes = self.response(self.favoured(seeds, np.where(own[:, None], k, -k)))
+        return np.column_stack([seeds, codes])
+
+    def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
+        """(N, M): −64 ln 2 for the seed, and ln of the mean of a/T or b/T over both signs."""
+        k = self.inside(self.region.enforce(latents))
+        part, draws = self._likely(k)
+        both, chances = np.concatenate([k, -k]), np.empty((len(reports), len(k)))
+        for number, report in enumerate(reports):
+            favoured = self.favoured(np.tile(report[:2], (len(both), 1)), both)
+            found = np.exp(self.response.log_chances((favoured == report[2]).any(axis=1)))
+            chances[number] = (part * found[: len(k)] + (draws - part) * found[len(k) :]) / draws
+        return np.log(chances) - 64.0 * math.log(2.0)
+
+    def fault(self, k: Integers) -> str | None:
+        """A vector outside the ball, a sign that is drawn with no probability, or a favoured set without exactly m
+        distinct members."""
+        k = self.inside(k)
+        part, draws = self._likely(k)
+        if ((k * k).sum(axis=1) > self.radius**2).any() or not ((part >= 0) & (part <= draws)).all():
+            return "A vector lies outside the ball."
+        seeds = _fresh_seeds(len(k))
+        sets = np.sort(self.favoured(seeds, k), axis=1)
+        distinct = (np.diff(sets, axis=1) > 0).all() and sets.min() >= 0 and sets.max() < self.response.size
+        if not distinct or sets.shape[1] != self.response.favoured:
+            return "A favoured set has not exactly m distinct members."
+        return None
+
+
+def _fresh_seeds(count: int) -> Integers:
+    """(count, 2): uniform numbers below 2^32, from one word each."""
+    words = entropy.random_words(count)
+    return np.stack([words % np.uint64(SEEDS), words // np.uint64(SEEDS)], axis=1).astype(np.int64)

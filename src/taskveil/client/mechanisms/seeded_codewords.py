@@ -1,0 +1,133 @@
+"""Codewords that a public seed stands for: as good as Gaussian vectors, and equal bit by bit in every language.
+
+A seed is two 32-bit numbers. Word number i of it is mix(mix(i + first) ^ second), i + first modulo 2^32, with `mix` a
+bijection of 32-bit numbers in which every output bit depends on every input bit. Each half of a word chooses an entry
+of a table of normal quantiles. Any word can be computed alone, so the server finds one codeword without the others.
+
+Of `size` codewords the second half is the first half with the other sign: as many directions for half the work.
+
+With `rows` above 0, vectors of `dim` numbers are first multiplied by a matrix of so many rows, from the same seed, and
+the codewords have so many numbers. For a Gaussian matrix W and any v, E[Wᵀ v(Wx)] is a multiple of x: a report stays
+unbiased (docs/theory/balls.md).
+
+Numbers are whole, and sums of them stay below 2^53, so doubles hold them exactly in any order of summation. Square
+roots and divisions are rounded as IEEE 754 says, in Python and in browsers alike.
+
+This module ships to devices: numpy and the standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskveil.arrays import Floats, Integers, Integers16, blocks, own_arrays, owned
+from taskveil.client.networks import MOST_NUMBERS
+from taskveil.errors import MechanismError
+
+SPREAD = 2**10
+"""The standard deviation of a codeword's numbers, as whole numbers: products with a matrix are divided by it."""
+
+Words = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SeededCodewords:
+    """`size` codewords for vectors of `dim` numbers, for every seed. `quantiles` (H,) are those of half a normal
+    distribution times 2^10; H is a power of two."""
+
+    dim: int
+    rows: int
+    size: int
+    quantiles: Integers16
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        if self.dim < 1 or self.rows < 0 or self.size < 2 or self.size % 2:
+            raise MechanismError("codewords need 1 dimension or more, and there is an even number of them.")
+        if self.size // 2 * self.inner + self.rows * self.dim > MOST_NUMBERS:
+            raise MechanismError(f"a report has at most {MOST_NUMBERS} numbers of codewords: use fewer codewords.")
+        entries = len(self.quantiles) if self.quantiles.ndim == 1 and self.quantiles.dtype == np.int16 else 0
+        if not 1 <= entries <= 2**15 or entries & (entries - 1) or self.quantiles.min() < 1:
+            raise MechanismError("a table of quantiles has 1, 2, 4, … or 2^15 whole numbers of 1 or more in 16 bits.")
+
+    @property
+    def inner(self) -> int:
+        """How many numbers a codeword has."""
+        return self.rows or self.dim
+
+    @cached_property
+    def largest(self) -> int:
+        """The largest quantile."""
+        return int(self.quantiles.max())
+
+    @cached_property
+    def _table(self) -> Floats:
+        """Quantiles of both signs (2 H,)."""
+        return owned(np.concatenate([self.quantiles, -self.quantiles.astype(np.float64)]))
+
+    def _numbers(self, words: Words, width: int) -> Floats:
+        """Words (…, w) → numbers (…, width): of the lower halves of all words, then of the upper halves."""
+        mask = np.uint32(len(self._table) - 1)
+        half, found = width - words.shape[-1], np.empty((*words.shape[:-1], width))
+        found[..., : width - half] = self._table[words & mask]
+        found[..., width - half :] = self._table[(words[..., :half] >> np.uint32(16)) & mask]
+        return found
+
+    def _matrix_numbers(self, seeds: Integers, start: int, count: int, width: int) -> Floats:
+        """(N, count, width): rows of numbers, the first of them from word `start`."""
+        words = -(-width // 2)
+        return self._numbers(seeded_words(seeds, start + np.arange(count * words)).reshape(-1, count, words), width)
+
+    def listed(self, seeds: Integers) -> Floats:
+        """Seeds (N, 2) → the first half of their codewords (N, size/2, inner)."""
+        return self._matrix_numbers(seeds, 0, self.size // 2, self.inner)
+
+    def matrix(self, seeds: Integers) -> Floats:
+        """Seeds (N, 2) → the matrices W (N, rows, dim)."""
+        return self._matrix_numbers(seeds, self.size // 2 * (-(-self.inner // 2)), self.rows, self.dim)
+
+    def scores(self, seeds: Integers, k: Integers) -> Floats:
+        """Seeds (N, 2) and vectors (N, dim) → the score of every codeword (N, size): its product with the vector over
+        its length."""
+        scores = np.empty((len(k), self.size))
+        for some in blocks(len(k), self.size // 2 * self.inner + self.rows * self.dim):
+            vectors = k[some].astype(np.float64)[:, :, None]
+            if self.rows:
+                vectors = np.floor(self.matrix(seeds[some]) @ vectors / SPREAD)
+            codewords = self.listed(seeds[some])
+            lengths = np.sqrt(np.einsum("nki,nki->nk", codewords, codewords))
+            scores[some, : self.size // 2] = (codewords @ vectors)[:, :, 0] / lengths
+        scores[:, self.size // 2 :] = -scores[:, : self.size // 2]
+        return scores
+
+    def directions(self, seeds: Integers, codes: Integers) -> Floats:
+        """Seeds (N, 2) and numbers of codewords (N,) → unit vectors v (N, dim); Wᵀ v where there is a matrix."""
+        words, half = -(-self.inner // 2), self.size // 2
+        places = (codes % half)[:, None] * words + np.arange(words)
+        found = self._numbers(seeded_words(seeds, places), self.inner)
+        found *= np.where(codes < half, 1.0, -1.0)[:, None] / np.linalg.norm(found, axis=1, keepdims=True)
+        if not self.rows:
+            return found
+        wide = np.empty((len(codes), self.dim))
+        for some in blocks(len(codes), self.rows * self.dim):
+            wide[some] = (found[some, None, :] @ self.matrix(seeds[some]))[:, 0] / SPREAD
+        return wide
+
+
+def seeded_words(seeds: Integers, places: Integers) -> Words:
+    """Seeds (N, 2) and places (n,) or (N, n) → the words there (N, n)."""
+    first, second = (seeds[:, column].astype(np.uint32)[:, None] for column in (0, 1))
+    return _mix(_mix(places.astype(np.uint32) + first) ^ second)
+
+
+def _mix(x: Words) -> Words:
+    """A bijection of 32-bit numbers, in place: multiplications by odd numbers and shifted exclusive ors."""
+    for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
+        x ^= x >> np.uint32(shift)
+        x *= np.uint32(factor)
+    x ^= x >> np.uint32(15)
+    return x

@@ -1,0 +1,105 @@
+"""Reports of vectors in a ball: how many codewords a device draws, how many it favours, and what a report then says.
+
+The error of a report follows from moments of random directions (`taskveil.veil.channels.ball`), so that nothing is
+simulated or searched for by volunteers. K weighs attributes, but the reports are isotropic: they suit a K that weighs
+attributes about alike. `designs.means.design` compares them with reports of single attributes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import ndtri
+
+from taskveil.arrays import Floats, Integers, Integers16
+from taskveil.client.latent_encoders import AttributeEncoder
+from taskveil.client.mechanisms import BallResponse, Response, SeededCodewords
+from taskveil.client.mechanisms.seeded_codewords import SPREAD
+from taskveil.client.networks import LEVELS, MOST_NUMBERS
+from taskveil.client.regions import BoxRegion
+from taskveil.designs.domain import Ball
+from taskveil.designs.problem import Problem
+from taskveil.designs.selection import SLACK
+from taskveil.tasks.linear import MatrixTask
+from taskveil.veil import Veil
+from taskveil.veil.channels.ball import Lean, lean_of
+from taskveil.veil.decoders import BallDecoder
+
+ROWS = 64
+"""Dimensions that vectors of more than twice as many are projected to. It raises the error by 1/(2·64)."""
+
+QUANTILES = 2**12
+"""Entries of the table of normal quantiles: its fourth moment is that of a normal distribution but for 3·10^-4."""
+
+
+def ball_veil(problem: Problem, ball: Ball, asked: Integers, epsilon: float, name: str) -> Veil:
+    """The veil whose reports are directions of the attributes `asked` (d,), 2 or more, of records in a ball."""
+    rows = ROWS if len(asked) > 2 * ROWS else 0
+    response, lean = best_response(len(asked), rows, epsilon)
+    codewords = SeededCodewords(dim=len(asked), rows=rows, size=response.size, quantiles=normal_quantiles(QUANTILES))
+    half = LEVELS // 2
+    reach = np.full(len(asked), half)
+    box = ball.bounding_box
+    offset = problem.X.mean(axis=0)
+    offset[asked] = ball.center[asked]
+    return Veil(
+        encoder=AttributeEncoder(low=box.low, high=box.high, step=np.full(len(asked), 1.0 / half), places=asked),
+        mechanism=BallResponse(
+            region=BoxRegion(step=1.0 / half, low=-reach, high=reach), codewords=codewords, response=response
+        ),
+        decoder=BallDecoder(codewords=codewords, places=asked, scale=ball.radius / lean.mean, offset=offset),
+        task=problem.task,
+        method=name,
+    )
+
+
+def weighed(task: MatrixTask) -> Integers:
+    """The attributes that a task weighs."""
+    return np.flatnonzero(np.abs(task.K).max(axis=0) > 0)
+
+
+def best_response(dim: int, rows: int, epsilon: float) -> tuple[Response, Lean]:
+    """Of the fewest codewords whose error is at most a hundredth above the least, and how its reports lean."""
+    found = [best_favoured(size, dim, rows, epsilon) for size in _sizes(rows or dim)]
+    least = min(lean.variance(dim) for _, lean in found)
+    return next((one, lean) for one, lean in found if lean.variance(dim) <= (1.0 + SLACK) * least)
+
+
+def _sizes(inner: int) -> Iterator[int]:
+    """Numbers of codewords: 2, 4, 8, … while the numbers in them are a sixteenth of what a report may take."""
+    size = 2
+    while size == 2 or size // 2 * inner <= MOST_NUMBERS // 16:
+        yield size
+        size *= 2
+
+
+def best_favoured(size: int, dim: int, rows: int, epsilon: float) -> tuple[Response, Lean]:
+    """Of so many codewords, the number of favoured ones with the least error, and how its reports lean. The error falls
+    and then rises in that number, which is at most half of all."""
+
+    def tried(favoured: int) -> tuple[Response, Lean]:
+        response = Response.calibrated(size=size, favoured=favoured, epsilon=epsilon)
+        return response, lean_of(response, dim, rows)
+
+    low, high = 1, size // 2
+    while low < high:
+        middle = (low + high) // 2
+        if tried(middle)[1].variance(dim) <= tried(middle + 1)[1].variance(dim):
+            high = middle
+        else:
+            low = middle + 1
+    return tried(low)
+
+
+def normal_quantiles(count: int) -> Integers16:
+    """(count,): quantiles of the absolute value of a normal number, times 2^10, as whole numbers of 1 or more. Each is
+    the root mean square of its part of the distribution, so that all together have the variance of a normal number.
+
+    The mean square between a and b, which has the probability p, is 1 − (b φ(b) − a φ(a))/p.
+    """
+    edges = ndtri(0.5 + np.arange(count) / (2 * count))
+    density: Floats = np.append(edges * np.exp(-(edges**2) / 2) / math.sqrt(2 * math.pi), 0.0)
+    squares = 1.0 - np.diff(density) * 2 * count
+    return np.asarray(np.maximum(1, np.rint(np.sqrt(squares) * SPREAD)), dtype=np.int16)

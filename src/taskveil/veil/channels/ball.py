@@ -1,0 +1,127 @@
+"""The channel of vectors in a ball: a report is a random direction that leans towards the record."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import bdtr, betaincinv, gammaln
+
+from taskveil.arrays import Floats
+from taskveil.client.mechanisms import BallResponse, Response
+from taskveil.client.mechanisms.seeded_codewords import SPREAD
+from taskveil.tasks import Task
+from taskveil.tasks.linear import MatrixTask
+from taskveil.veil.channels.channel import Channel, Encoded, UnbiasedScores, VolunteerValues
+from taskveil.veil.decoders import BallDecoder, Decoder
+
+LEAST_SHARE, PIECES, NODES = 1e-12, 240, 8
+"""Of the quadrature below: pieces of the unit interval in geometric progression from the least share on, and nodes of
+the Gauss rule in each. More of any of them changes no moment by 10^-8."""
+
+
+class Lean(NamedTuple):
+    """The mean of ⟨u, v⟩ and of its square, for a reported vector v and the unit vector u that was favoured; and the
+    mean square of v in any direction across u."""
+
+    mean: float
+    along: float
+    across: float
+
+    def variance(self, dim: int) -> float:
+        """E‖v/mean − u‖²: the squared error of one report of a unit vector."""
+        return (self.along + (dim - 1) * self.across) / self.mean**2 - 1.0
+
+
+def favoured_moments(size: int, favoured: int, dim: int) -> tuple[float, float]:
+    """Σ over the `favoured` best of `size` random directions, half of them opposite to the others, of E[cos] and of
+    E[cos²]. cos is that of the angle to a fixed direction in `dim` dimensions, 2 or more.
+
+    The best are the largest |cos| of n = size/2 independent ones, and E Σ g(best m of n) is n times the integral over
+    v in (0, 1) of g(Q(1 − v)) · P[Binomial(n − 1, v) < m], Q the quantiles of |cos|; cos² has a Beta distribution.
+    """
+    edges = np.concatenate([[0.0], np.geomspace(LEAST_SHARE, 1.0, PIECES)])
+    places, weights = np.polynomial.legendre.leggauss(NODES)
+    half = np.diff(edges)[:, None] / 2
+    v, weight = (edges[:-1, None] + half * (1 + places)).ravel(), (half * weights).ravel()
+    square = 1.0 - betaincinv((dim - 1) / 2, 0.5, v)
+    counted = size // 2 * weight * bdtr(favoured - 1, size // 2 - 1, v) if size > 2 else weight
+    return float(counted @ np.sqrt(square)), float(counted @ square)
+
+
+def lean_of(response: Response, dim: int, rows: int) -> Lean:
+    """How reported directions lean towards the favoured one; `rows` is that of the matrix, 0 without one.
+
+    With a Gaussian matrix W, Wᵀ v = u ⟨z, v⟩ + a Gaussian vector across u, with z = W u. The length of z is that of
+    `rows` independent normal numbers, and does not depend on its direction.
+    """
+    inner = rows or dim
+    cosines, squares = favoured_moments(response.size, response.favoured, inner)
+    mean = response.extra * cosines
+    along = response.extra * squares + response.base * response.size / inner
+    if not rows:
+        return Lean(mean, along, (1.0 - along) / (dim - 1))
+    length = math.sqrt(2.0) * math.exp(float(gammaln((rows + 1) / 2) - gammaln(rows / 2)))
+    return Lean(mean * length, along * rows, 1.0)
+
+
+def ball_channel(mechanism: BallResponse, decoder: Decoder) -> Channel:
+    """The channel, if the decoder knows the codewords."""
+    return BallChannel(mechanism, decoder) if isinstance(decoder, BallDecoder) else Channel(mechanism, decoder)
+
+
+@dataclass(frozen=True, eq=False)
+class BallChannel(Channel):
+    """Decoded reports are unbiased for the record itself; their sums give means."""
+
+    mechanism: BallResponse
+    decoder: BallDecoder
+
+    unbiased: ClassVar[bool] = True
+
+    @cached_property
+    def lean(self) -> Lean:
+        """That of the mechanism."""
+        code = self.mechanism.codewords
+        return lean_of(self.mechanism.response, code.dim, code.rows)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What becomes of vectors outside the ball."""
+        return ("Vectors outside the release's ball count as the vector of the same direction on its surface.",)
+
+    @property
+    def scores(self) -> UnbiasedScores:
+        """The decoded directions. No number of a unit vector is above 1, and none of Wᵀ v above the length of a column
+        of W."""
+        code, decoder = self.mechanism.codewords, self.decoder
+        spans = np.zeros(len(decoder.offset))
+        farthest = math.sqrt(code.rows) * code.largest / SPREAD if code.rows else 1.0
+        spans[decoder.places] = 2.0 * decoder.scale * farthest
+        # Of many dimensions: products of two of them would take more memory than they are worth.
+        return UnbiasedScores(raw=decoder, spans=spans, diagonal=code.rows > 0)
+
+    def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
+        """s² (along · ‖K u‖² + across · (‖K‖² − ‖K u‖²)) − ‖K(x − center)‖², with u the direction of x − center and s
+        the decoder's scale; at the center, the mean of this over all directions u."""
+        if not isinstance(task, MatrixTask) or answering is not None:
+            return None
+        K, scale, lean = task.K[:, self.decoder.places], self.decoder.scale, self.lean
+        bounded = self.mechanism.bound(records.latents)
+        lengths = np.linalg.norm(bounded, axis=1)
+        whole = float((K**2).sum())
+        seen = ((bounded @ K.T) ** 2).sum(axis=1)
+        share = np.divide(seen, lengths**2, out=np.full(len(seen), whole / K.shape[1]), where=lengths > 0)
+        second = scale**2 * (lean.along * share + lean.across * (whole - share))
+        # The mean of reports is that of the bounded record.
+        mean = self.decoder.offset + np.zeros_like(records.X)
+        mean[:, self.decoder.places] += bounded * (scale * lean.mean)
+        spread = second - (scale * lean.mean) ** 2 * seen
+        return np.asarray(spread + task.losses(mean, records.X))
+
+    def measured(self, records: Encoded) -> VolunteerValues:
+        """The records."""
+        return VolunteerValues(records.X)
