@@ -203,7 +203,7 @@ def _vectors(
     errors = np.diag(covariance[places]) if covariance.ndim == 1 else covariance[np.ix_(places, places)]
     compared = [rows[place] for place in places.tolist()]
     volunteers = (own[places], spread[places] ** 2, known.count)
-    return groups, _drift(*drift.of_means(means[places], errors / count, count, *volunteers), compared)
+    return groups, moved_rows(*drift.of_means(means[places], errors / count, count, *volunteers), compared)
 
 
 def _summed(scores: UnbiasedScores, tally: Tally) -> tuple[Floats, Floats]:
