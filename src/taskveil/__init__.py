@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from taskveil.tasks import MeanTask as MeanTask
     from taskveil.tasks import ModelTask as ModelTask
     from taskveil.tasks import MultiTask as MultiTask
+    from taskveil.veil import Family as Family
     from taskveil.veil import Veil as Veil
     from taskveil.veil.accounting import Cost as Cost
     from taskveil.veil.accounting import compose as compose
@@ -56,7 +57,7 @@ _NAMES = {
     "taskveil.sweeps.options": "Ray",
     "taskveil.sweeps.sweep": "sweep sweep_segments",
     "taskveil.tasks": "LinearTask MeanTask ModelTask MultiTask",
-    "taskveil.veil": "Veil",
+    "taskveil.veil": "Family Veil",
     "taskveil.veil.accounting": "Cost compose reports_within",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -70,6 +71,7 @@ __all__ = [
     "Cost",
     "Count",
     "Date",
+    "Family",
     "Flag",
     "LinearTask",
     "MeanTask",
