@@ -65,6 +65,7 @@ DRAWN, CHOSEN = "drawn", "chosen"
 
 _NAME = re.compile("[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)  # a folder's name on every file system
 _RESERVED = {FAMILY, FAMILY_SIGNATURE, "client", "server"}
+_CHOICE = re.compile("[0-9]+(?:[.][0-9]+)?(?:e-[0-9]+)?", re.ASCII)  # JavaScript reads the same number in it
 _DIGEST = re.compile("[0-9a-f]{64}", re.ASCII)
 
 
@@ -129,8 +130,7 @@ class DeviceFamily:
             return (self.chosen(epsilon),)
         if epsilon is not None:
             raise BudgetError(
-                f"the device draws the member of this family at random, and ε is {rounded_up(self.epsilon)}: leave out "
-                "epsilon=."
+                f"nobody chooses the ε of this release, it is {rounded_up(self.epsilon)}: leave out epsilon=."
             )
         return self.members
 
@@ -156,12 +156,8 @@ def record_of(device: Device) -> tuple[Any, ...]:
 
 def choice_of(name: str) -> float:
     """The ε under which a member of this name is offered, or a DataError."""
-    try:
-        choice = float(name)
-        if 0 < choice < math.inf:
-            return choice
-    except ValueError:
-        pass
+    if _CHOICE.fullmatch(name) and 0 < float(name) < math.inf:
+        return float(name)
     raise DataError(f"a member that people choose is named after its ε, got {name!r}.")
 
 
