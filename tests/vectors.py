@@ -3,6 +3,7 @@
 For every device of `releases.devices()`: its release files, `vectors.bin` (record, bits, report; repeated) made by the
 Python client from injected bits, and, for some, the distribution of many reports of one record with real entropy.
 Records of natural values are in `vectors.jsonl` instead, each with the numbers that it becomes.
+Families are in `family.drawn` and `family.chosen`, in the form of records of natural values.
 `forged.json` holds the releases that both clients must refuse, and `promises.json` the words of budgets near round
 numbers. `size.json` says how many vectors and reports there are: 2,000 and 200,000 (`make test`), or with `--full`
 10,000 and 1,000,000 (`make test-all`).
@@ -10,6 +11,7 @@ numbers. `size.json` says how many vectors and reports there are: 2,000 and 200,
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import struct
@@ -23,15 +25,18 @@ import numpy as np
 import mixed_records
 import releases
 from balls import wide_ball_devices
+from forged.families import forgeries as forged_families
 from forged.forgeries import forgeries
 from hostile import hostile_records
 from releases import write_files
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device, Fields
+from taskveil.client.families import CHOSEN, DRAWN, FAMILY, DeviceFamily, Member, family_manifest
 from taskveil.client.latent_encoders import AttributeEncoder, MeanEncoder, TabledEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.networks import LEVELS
 from taskveil.client.promise import statement
+from taskveil.client.reading import canonical
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.release import pack_device
 
@@ -108,8 +113,10 @@ def write(folder: Path, size: dict[str, int]) -> None:
     (folder / "promises.json").write_text(json.dumps(list(promises())))
     (folder / "forged.json").write_text(json.dumps([forgery.to_json() for forgery in forgeries()]))
     with ProcessPoolExecutor(2) as pool:
+        families = [pool.submit(write_family, folder, kind, count) for kind in (DRAWN, CHOSEN)]
         wide = [pool.submit(write_device, folder, name, count // 10, reports) for name in wide_ball_devices()]
-        for done in wide + [pool.submit(write_device, folder, name, count, reports) for name in releases.devices()]:
+        others = [pool.submit(write_device, folder, name, count, reports) for name in releases.devices()]
+        for done in families + wide + others:
             done.result()
 
 
@@ -136,6 +143,54 @@ def write_device(folder: Path, name: str, count: int, reports: int) -> None:
                 tally[int(key)] = tally.get(int(key), 0) + int(times)
         described = {"record": record.tolist(), "bucket": bucket, "counts": tally}
         (home / "counts.json").write_text(json.dumps(described))
+
+
+def family_members(kind: str) -> dict[str, tuple[Device, int]]:
+    """Devices of the same records by name, each with its weight."""
+    fields, box = mixed_records.ORDINARY, releases.box(3)
+    made = {
+        "laplace": releases.mixed(fields, releases.laplace(box, 4.0)),
+        "codes": releases.mixed(fields, releases.Codebook(region=box, stages=(releases.stage(64, 4, 2.0),))),
+        "levels": releases.mixed(fields, releases.level_response(), latents=4),
+    }
+    if kind == DRAWN:
+        return dict(zip(made, zip(made.values(), (2**40, 3**20, 5), strict=True), strict=True))
+    named = {"4": made["laplace"], "2.5": made["codes"]}
+    return {name: (device, 1) for name, device in named.items()}
+
+
+def write_family(folder: Path, kind: str, count: int) -> None:
+    """The files of a family for devices, what Python says of it, and vectors whose first bits draw the member."""
+    home, members = folder / f"family.{kind}", []
+    for name, (device, weight) in family_members(kind).items():
+        place = home / name / "client"
+        place.mkdir(parents=True, exist_ok=True)
+        digest = write_files(place, *pack_device(device))
+        members.append(Member(name=name, weight=weight, device=device, release=bytes.fromhex(digest)))
+    manifest = family_manifest(kind, [(one.name, one.weight, one.release.hex(), one.epsilon) for one in members])
+    (home / FAMILY).write_bytes(canonical(manifest))
+    false = [(why, base64.b64encode(raw).decode()) for why, raw in forged_families(manifest)] if kind == DRAWN else []
+    (home / "forged.json").write_text(json.dumps(false))
+    family = DeviceFamily(release=bytes.fromhex(manifest["digest"]), kind=kind, members=tuple(members))
+    clients = {
+        choice: Client(
+            device=members[0].device, release=bytes(32), ledger=None, cap=None, family=family, epsilon=choice
+        )  # type: ignore[arg-type]
+        for choice in ([None] if kind == DRAWN else [2.5, 4.0])
+    }
+    rng, fields = np.random.default_rng(8), mixed_records.ORDINARY
+    with (home / "vectors.jsonl").open("w") as file:
+        for number in range(count):
+            choice = list(clients)[number % len(clients)]
+            values = mixed_records.record(rng, fields)
+            given = [mixed_records.given(value) for value in values]
+            records = [member.device.record(given) for member in family.offered(choice)]
+            entropy.system_bytes = bits = Bits(rng, odd=number % 3 == 0)
+            report = clients[choice]._make(*records).to_bytes()
+            line = {"values": [mixed_records.tagged(value) for value in values], "numbers": str(choice)}
+            file.write(json.dumps(line | {"bits": bits.taken.hex(), "report": report.hex()}) + "\n")
+    said = {str(choice): [client.statement, client.epsilon, client.release.hex()] for choice, client in clients.items()}
+    (home / "said.json").write_text(json.dumps(said))
 
 
 def write_numbers(path: Path, client: Client, count: int) -> None:

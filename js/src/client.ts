@@ -2,6 +2,7 @@ import { encode } from "./encoders.js";
 import { type Source, system } from "./entropy.js";
 import { fail } from "./errors.js";
 import { bitLength } from "./exact.js";
+import { drawPlace, type Family, type FamilyFiles, familyStatement, isFamily, type Member, offered, readFamily, readManifest, single } from "./families.js";
 import { expand, type Field } from "./fields.js";
 import type { Files } from "./files.js";
 import { Ledger } from "./ledger.js";
@@ -35,6 +36,11 @@ export interface Options {
   cap?: number | undefined;
   /** Ed25519, 32 bytes or PEM (text, or its bytes): only releases signed by this key are accepted. */
   verifyKey?: Uint8Array | string | undefined;
+  /**
+   * The choice, in a family from which people choose their ε. It is visible to the collector, and must not depend on the
+   * record.
+   */
+  epsilon?: number | undefined;
   /** Milliseconds without a byte until fetching the release counts as failed, 10,000 unless told otherwise. */
   timeout?: number | undefined;
   /** Stops fetching the release; the error then has the code "aborted". */
@@ -46,30 +52,32 @@ export interface ReportOptions {
   round?: Round | undefined;
 }
 
-const OPTIONS = ["ledger", "cap", "verifyKey", "timeout", "signal"];
+const OPTIONS = ["ledger", "cap", "verifyKey", "epsilon", "timeout", "signal"];
 
-/** Makes the reports of one person for one release. Every number that leaves has been through the mechanism. */
+/** Makes the reports of one person for one release or family. Every number that leaves has been through the mechanism. */
 export class Client {
   private constructor(
-    private readonly device: Device,
+    private readonly family: Family,
+    private readonly offered: readonly Member[],
     private readonly ledger: Ledger,
     private readonly storage: { kept: boolean },
     readonly cap: number,
   ) {}
 
-  /** Read and check a release: the address of its `client/` folder, or its files. */
-  static async load(release: string | URL | Files, options: Options = {}): Promise<Client> {
+  /** Read and check a release: the address of its `client/` folder or of a `family.json`, or the files of either. */
+  static async load(release: string | URL | Files | FamilyFiles, options: Options = {}): Promise<Client> {
     onlyKnown(options, OPTIONS);
     const { ledger = "taskveil", verifyKey } = options;
     if (typeof ledger !== "string") fail("ledger", "the ledger is named by a text.");
     const files = typeof release === "string" || release instanceof URL ? await fetchFiles(release, options) : release;
-    const device = await readDevice(files, verifyKey);
-    const cap = options.cap ?? device.epsilon;
+    const family = isFamily(files) ? await readFamily(files, verifyKey) : single(await readDevice(files, verifyKey));
+    const candidates = offered(family, options.epsilon);
+    const cap = options.cap ?? costOf(candidates);
     if (!(cap > 0 && Number.isFinite(cap))) fail("budget", "the cap must be a finite number above zero.");
     // Browsers may ask the person, who may never answer: the answer is noted when it comes.
     const storage = { kept: false };
     void Ledger.keep().then((kept) => (storage.kept = kept));
-    return new Client(device, await Ledger.open(ledger), storage, cap);
+    return new Client(family, candidates, await Ledger.open(ledger), storage, cap);
   }
 
   /**
@@ -80,14 +88,19 @@ export class Client {
     return this.storage.kept;
   }
 
-  /** What one report costs. */
+  /** The chosen member's, or the first one's if the device draws: all members take the same record. */
+  private get device(): Device {
+    return this.offered[0]!.device;
+  }
+
+  /** What one report costs: the largest ε of a family's members if the device draws. */
   get epsilon(): number {
-    return this.device.epsilon;
+    return costOf(this.offered);
   }
 
   /** The promise in words, for the person to read. It is for one report: n reports cost n times ε together. */
   get statement(): string {
-    return this.device.statement;
+    return familyStatement(this.family, this.offered);
   }
 
   /** The names a record's numbers go by, in the release's order; null if it names none. */
@@ -114,15 +127,15 @@ export class Client {
   async report<T extends object>(values: Values<T>, options: ReportOptions = {}): Promise<Report> {
     onlyKnown(options, ["round"]);
     const round = roundName(options.round === undefined ? "0" : options.round);
-    const x = record(this.device, values);
-    const { release, epsilon } = this.device;
-    const make = (): Uint8Array => draw(this.device, x, system).toBytes();
-    return Report.fromBytes(await this.ledger.once(hex(release), round, epsilon, this.cap, make));
+    // All members read the record first, so that what is wrong with its form is an error whatever will be drawn.
+    const records = this.offered.map(({ device }) => record(device, values));
+    const make = (): Uint8Array => drawMember(this.offered, records, system).toBytes();
+    return Report.fromBytes(await this.ledger.once(hex(this.family.release), round, this.epsilon, this.cap, make));
   }
 
   /** The report that was made for this round, to be sent again as it is; null if there is none. Costs nothing. */
   async recorded(round: Round = "0"): Promise<Report | null> {
-    const raw = await this.ledger.recorded(hex(this.device.release), roundName(round));
+    const raw = await this.ledger.recorded(hex(this.family.release), roundName(round));
     return raw && Report.fromBytes(raw);
   }
 
@@ -137,7 +150,7 @@ export class Client {
    */
   odds<T extends object>(values: Values<T>): number[] | null {
     const { mechanism, encoder } = this.device;
-    if (mechanism.kind !== "codebook" || mechanism.stages.length > 1) return null;
+    if (this.offered.length > 1 || mechanism.kind !== "codebook" || mechanism.stages.length > 1) return null;
     const stage = mechanism.stages[0]!;
     const { a, b, size, total } = stage.response;
     const likely = new Set(favoured(stage, enforce(mechanism.region, encode(encoder, record(this.device, values)))));
@@ -145,6 +158,17 @@ export class Client {
     const odds = (weight: bigint): number => Number(weight >> extra) / Number(total >> extra);
     return Array.from({ length: Number(size) }, (_, k) => odds(likely.has(k) ? a : b));
   }
+}
+
+const costOf = (candidates: readonly Member[]): number => Math.max(...candidates.map(({ device }) => device.epsilon));
+
+/**
+ * A fresh report of one of the `records`, which are the same record as each member reads it. The member is drawn first, and
+ * from nothing but entropy. Only the ledger leads here; tests pass their own bits.
+ */
+export function drawMember(candidates: readonly Member[], records: readonly ArrayLike<number>[], source: Source): Report {
+  const place = drawPlace(candidates.map(({ weight }) => weight), source);
+  return draw(candidates[place]!.device, records[place]!, source);
 }
 
 /** A fresh report. Only the ledger leads here; tests pass their own bits. */
@@ -193,16 +217,31 @@ function valueAt(values: object, name: string | number): unknown {
   }
 }
 
-async function fetchFiles(folder: string | URL, { verifyKey, ...options }: Options): Promise<Files> {
+async function fetchFiles(address: string | URL, { verifyKey, ...options }: Options): Promise<Files | FamilyFiles> {
   const timeout = duration("timeout", options.timeout ?? 10_000, 1);
   const signal = abortSignal(options.signal);
-  const base = addressOf(folder) ?? fail("release", "the release's address is no URL; give it in full.");
+  const base = addressOf(address) ?? fail("release", "the release's address is no URL; give it in full.");
+  const folder = async (at: URL, signed: boolean): Promise<Files> => {
+    const get = (name: string): Promise<Uint8Array> => download(new URL(name, at), timeout, signal);
+    const [manifest, weights, signature] = await Promise.all([
+      get("manifest.json"),
+      get("weights.safetensors"),
+      signed ? get("manifest.sig") : undefined,
+    ]);
+    return { manifest, weights, signature };
+  };
+  const signed = verifyKey !== undefined;
+  if (base.pathname.endsWith("/family.json")) {
+    const [family, signature] = await Promise.all([
+      download(base, timeout, signal),
+      signed ? download(new URL("family.sig", base), timeout, signal) : undefined,
+    ]);
+    // Names are checked before any of them becomes an address.
+    const { members } = await readManifest(family, signature, verifyKey);
+    const names: string[] = members.map(({ name }: { name: string }) => name);
+    const found = await Promise.all(names.map((name) => folder(new URL(`./${name}/client/`, base), false)));
+    return { family, signature, members: Object.fromEntries(names.map((name, i) => [name, found[i]!])) };
+  }
   if (!base.pathname.endsWith("/")) base.pathname += "/";
-  const get = (name: string): Promise<Uint8Array> => download(new URL(name, base), timeout, signal);
-  const [manifest, weights, signature] = await Promise.all([
-    get("manifest.json"),
-    get("weights.safetensors"),
-    verifyKey === undefined ? undefined : get("manifest.sig"),
-  ]);
-  return { manifest, weights, signature };
+  return folder(base, signed);
 }

@@ -21,9 +21,9 @@ const SINCE = new Map([
   ["ball_response", 8],
 ]);
 /** Bytes of a manifest, and of the weights' header. */
-const MOST_MANIFEST = 2 ** 20;
+export const MOST_MANIFEST = 2 ** 20;
 /** Bytes of the weights. */
-const MOST_WEIGHTS = 2 ** 25;
+export const MOST_WEIGHTS = 2 ** 25;
 /** All there may be, since a key that this client does not know may change what the others mean. */
 const KEYS = ["columns", "digest", "encoder", "fields", "guarantee", "mechanism", "schema", "units", "weights_sha256"];
 const PROMISED = ["delta", "epsilon", "statement"];
@@ -49,12 +49,9 @@ export async function readFiles(
   const [raw, weights] = [bytes(files?.manifest, "manifest"), bytes(files?.weights, "weights")];
   need(raw.length <= MOST_MANIFEST && weights.length <= MOST_WEIGHTS, "files larger than any release");
   if (verifyKey !== undefined) await verify(raw, files.signature, verifyKey);
-  // A manifest is ASCII with one top-level entry a line, so the digest's own line can be taken out of the bytes.
   const text = characters(raw);
-  const line = /^ "digest": "([0-9a-f]{64})",\n/m.exec(text);
   const manifest = parse(text);
-  const body = line && join(raw.slice(0, line.index), raw.slice(line.index + line[0].length));
-  if (!body || (await sha256(body)) !== line[1] || manifest.digest !== line[1]) {
+  if (manifest.digest !== (await digestLine(raw, text))) {
     fail("release", "manifest.json was altered: its digest does not match. Fetch the release again.");
   }
   if ((await sha256(weights)) !== manifest.weights_sha256) {
@@ -67,6 +64,14 @@ export async function readFiles(
   const once = new Set(used).size === used.length && used.length === tensors.size && used.every((name) => tensors.has(name));
   need(once, "every tensor must be used by one part, and only one");
   return { manifest, tensors };
+}
+
+/** The digest that a canonical text states, if it is that of everything else in it; null if not. */
+export async function digestLine(raw: Bytes, text: string): Promise<string | null> {
+  // The text is ASCII with one top-level entry a line, so the digest's own line can be taken out of the bytes.
+  const line = /^ "digest": "([0-9a-f]{64})",\n/m.exec(text);
+  const body = line && join(raw.slice(0, line.index), raw.slice(line.index + line[0].length));
+  return body && (await sha256(body)) === line[1] ? line[1] : null;
 }
 
 /** The content of a manifest of a schema that this client reads. */
@@ -106,10 +111,10 @@ const isBytes = (given: unknown): given is Uint8Array =>
   ArrayBuffer.isView(given) && (given as Uint8Array).BYTES_PER_ELEMENT === 1;
 
 /** Every byte as one character. */
-const characters = (raw: Uint8Array): string => Array.from(raw, (byte) => String.fromCharCode(byte)).join("");
+export const characters = (raw: Uint8Array): string => Array.from(raw, (byte) => String.fromCharCode(byte)).join("");
 
 /** A copy of its own: views of larger memory (Node's Buffers) and bytes that change later are both taken as they are now. */
-function bytes(given: unknown, what: string): Bytes {
+export function bytes(given: unknown, what: string): Bytes {
   if (!isBytes(given)) fail("release", `the ${what} of a release must be given as a Uint8Array.`);
   return new Uint8Array(given);
 }
@@ -132,7 +137,7 @@ function ofSmallOrder(key: Bytes): boolean {
   return (square * (square - 1n) * (121665n * square * square - 243332n * square + 121666n)) % prime === 0n;
 }
 
-async function verify(manifest: Bytes, signature: unknown, verifyKey: unknown): Promise<void> {
+export async function verify(manifest: Bytes, signature: unknown, verifyKey: unknown): Promise<void> {
   const key = publicKey(verifyKey);
   if (ofSmallOrder(key)) fail("signature", "the key is no publisher's: it is of small order, and anyone can sign for it.");
   if (!signature) fail("signature", "the release is not signed. Sign it with `taskveil sign`, or fetch a signed release.");

@@ -14,13 +14,19 @@ const CODE =
 /** Above this budget the sentence says that the protection is weak: odds of 148 to 1 and more. */
 const WEAK = 5;
 
-export function statement(mechanism: Mechanism, epsilon: number): string {
+export const statement = (mechanism: Mechanism, epsilon: number): string => promise(wayOf(mechanism), epsilon);
+
+/** How a mechanism keeps the promise. */
+export const wayOf = (mechanism: Mechanism): string => (mechanism.kind === "laplace" ? NOISE : CODE);
+
+/** The promise of this ε, kept in this way. */
+export function promise(way: string, epsilon: number): string {
   const factor = times(epsilon);
   const odds = `a report can turn even odds between two possible records into odds of up to ${factor} to 1.`;
   const weak = epsilon > WEAK ? ` This is weak protection: ${odds}` : "";
   return (
     `Whatever a person's record contains, no report becomes more than ${factor} times as likely as it would be for ` +
-    `any other record (ε = ${roundedUp(epsilon)}).${weak} ${mechanism.kind === "laplace" ? NOISE : CODE} This holds for one ` +
+    `any other record (ε = ${roundedUp(epsilon)}).${weak} ${way} This holds for one ` +
     "report per person, for every input including malformed ones, and whatever anyone else knows or computes from the report."
   );
 }

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from taskveil.tasks import ModelTask as ModelTask
     from taskveil.tasks import MultiTask as MultiTask
     from taskveil.tasks import SurveyTask as SurveyTask
+    from taskveil.veil import Family as Family
     from taskveil.veil import Veil as Veil
     from taskveil.veil.accounting import Cost as Cost
     from taskveil.veil.accounting import compose as compose
@@ -60,7 +61,7 @@ _NAMES = {
     "taskveil.sweeps.planning": "plan",
     "taskveil.sweeps.sweep": "sweep sweep_segments",
     "taskveil.tasks": "LinearTask MeanTask ModelTask MultiTask SurveyTask",
-    "taskveil.veil": "Veil",
+    "taskveil.veil": "Family Veil",
     "taskveil.veil.accounting": "Cost compose reports_within",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -74,6 +75,7 @@ __all__ = [
     "Cost",
     "Count",
     "Date",
+    "Family",
     "Flag",
     "LinearTask",
     "MeanTask",

@@ -231,8 +231,8 @@ def test_who_asks_for_the_same_waits_for_the_same_and_too_many_come_again(
 
     async def many() -> list[Any]:
         ask = asked.collector.estimates.answer
-        same = [ask(release.stored, veil, Wanted()) for _ in range(20)]
-        other = ask(release.stored, veil, Wanted(anytime=False))
+        same = [ask(release, Wanted()) for _ in range(20)]
+        other = ask(release, Wanted(anytime=False))
         return await asyncio.gather(*same, other, return_exceptions=True)
 
     *same, other = asked.runner.run(many())
@@ -258,11 +258,11 @@ def test_requests_that_wait_while_the_collector_stops_are_answered(
     monkeypatch.setattr(estimating, "estimate", slow)
 
     async def stopped() -> list[Any]:
-        first = asyncio.create_task(estimates.answer(release.stored, veil, Wanted()))
-        second = asyncio.create_task(estimates.answer(release.stored, veil, Wanted(round="one")))
+        first = asyncio.create_task(estimates.answer(release, Wanted()))
+        second = asyncio.create_task(estimates.answer(release, Wanted(round="one")))
         await asyncio.to_thread(begun.wait, 10)
         estimates.close()
-        third = asyncio.create_task(estimates.answer(release.stored, veil, Wanted(anytime=False)))
+        third = asyncio.create_task(estimates.answer(release, Wanted(anytime=False)))
         await asyncio.wait([second, third], timeout=10)
         finish.set()
         return await asyncio.gather(first, second, third, return_exceptions=True)

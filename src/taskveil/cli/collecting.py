@@ -16,10 +16,12 @@ from taskveil.cli.serving import (
     Config,
     Database,
     check_round,
+    families_in,
     find_release,
     folder_id,
     name_and_id,
     opened,
+    parts,
     settings_of,
 )
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
@@ -75,14 +77,14 @@ def open_release(
 
     folder = folder_id(named, verify_key)
     with opened(settings, make=folder is not None) as store:
-        if folder is not None and folder not in [one.id for one in store.releases()]:
+        if folder is not None and folder not in {*(one.id for one in store.releases()), *families_in(store)}:
             register(store, Path(named), verify_key=verify_key, **({} if first is None else {"round": first}))
         else:
-            release = find_release(store, named)
-            store.set_open(release.id, open=True)
-            if first is not None:
-                store.open_round(release.id, round_name(first))
-        (release,) = (one for one in store.releases() if one.id == (folder or release.id))
+            for part in parts(store, find_release(store, named)):
+                store.set_open(part, open=True)
+                if first is not None:
+                    store.open_round(part, round_name(first))
+        release = find_release(store, named)
     if release.takes(release.current):
         after = f"reports belong to round {release.current} unless they name another"
     else:
@@ -95,7 +97,8 @@ def close(named: Named, db: Database = None, config: Config = None) -> None:
     """Accept no more reports of a release. Stored reports stay and can be read. `open` accepts reports again."""
     with opened(settings_of(db, config)) as store:
         release = find_release(store, named)
-        store.set_open(release.id, open=False)
+        for part in parts(store, release):
+            store.set_open(part, open=False)
     print_line(f"{name_and_id(release)} takes no more reports.")
 
 
@@ -107,7 +110,8 @@ def open_round(named: Named, name: RoundName, db: Database = None, config: Confi
 
     with opened(settings) as store:
         release = find_release(store, named)
-        store.open_round(release.id, round_name(name))
+        for part in parts(store, release):
+            store.open_round(part, round_name(name))
         others = [one.name for one in release.rounds if one.open and one.name != name]
     also = f" Still open: {', '.join(others)}; `taskveil collection end` ends one." if others else ""
     print_line(f"{release.name} collects round {name}.{also}")
@@ -121,10 +125,9 @@ def end(named: Named, name: RoundName, db: Database = None, config: Config = Non
         release = find_release(store, named)
         check_round(release, name)
         with busy("rewriting"):
-            store.close_round(release.id, name)
-        (ended,) = (
-            one for kept in store.releases() for one in kept.rounds if (kept.id, one.name) == (release.id, name)
-        )
+            for part in parts(store, release):
+                store.close_round(part, name)
+        (ended,) = (one for one in find_release(store, named).rounds if one.name == name)
     print_line(f"round {name} of {release.name} has ended with {ended.reports:,} reports.")
 
 
@@ -141,7 +144,7 @@ def forget(
         release = find_release(store, named)
         check_round(release, name)
         (one,) = (one for one in release.rounds if one.name == name)
-        if release.takes(name):
+        if any(one.takes(name) for one in store.releases() if one.id in parts(store, release)):
             raise DataError(
                 f"round {name} of {release.name} still accepts reports, and devices would send theirs again: end it "
                 f"first (taskveil collection end {named} {name})."
@@ -152,7 +155,7 @@ def forget(
                 "--yes to do it."
             )
         with busy("forgetting"):
-            count = store.forget_round(release.id, name)
+            count = sum(store.forget_round(part, name) for part in parts(store, release))
     print_line(f"{count:,} reports of round {name} of {release.name} are deleted. Delete its backups and exports too.")
 
 

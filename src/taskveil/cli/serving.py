@@ -23,6 +23,7 @@ from rich.table import Table
 
 from taskveil.cli import options
 from taskveil.cli.console import busy, escape, note, print_line, print_whole
+from taskveil.client.families import family_files, is_family, read_family
 from taskveil.client.reading import CLIENT, MANIFEST, client_files, read_device, read_key
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError, needs
@@ -72,8 +73,11 @@ def opened(settings: Settings, *, make: bool = False) -> Iterator[Store]:
 
 
 def find_release(store: Store, named: str) -> StoredRelease:
-    """The release with this folder, name or beginning of an id. DataError if there is none, or more than one."""
-    releases = store.releases()
+    """The release or family with this folder, name or beginning of an id. DataError if there is none, or more than one.
+
+    A family is a release with the rounds that all members have; `parts` are its members' ids.
+    """
+    releases = (*store.releases(), *(merged for merged, _ in families_in(store).values()))
     folder = folder_id(named)
     if folder is not None:
         found = [one for one in releases if one.id == folder]
@@ -92,8 +96,26 @@ def find_release(store: Store, named: str) -> StoredRelease:
     raise DataError(f"there is no release {named!r} here, and no such folder. {_there_is(releases)}")
 
 
+def families_in(store: Store) -> dict[str, tuple[StoredRelease, tuple[str, ...]]]:
+    """The families in a store by id: each as one release, and the ids of its members."""
+    from taskveil.collector.releases import Releases
+
+    return {
+        one.family.release_id: (one.stored, tuple(member.stored.id for member in one.members.values()))
+        for one in Releases(store).families()
+    }
+
+
+def parts(store: Store, release: StoredRelease) -> tuple[str, ...]:
+    """The ids of the members of a family; of any other release, its own."""
+    return families_in(store).get(release.id, (release, (release.id,)))[1]
+
+
 def folder_id(named: str, verify_key: Path | None = None) -> str | None:
-    """The id of the release in a folder, after all checks (with a key, of its signature too). None: no such folder."""
+    """The id of the release or family in a folder, after all checks (with a key, of its signature too). None: no such
+    folder."""
+    if named and "\0" not in named and is_family(Path(named)):
+        return read_family(family_files(Path(named)), read_key(verify_key), where=named).release.hex()
     homes = (Path(named) / CLIENT, Path(named)) if named else ()
     home = next((one for one in homes if os.path.isfile(one / MANIFEST)), None)  # False for a text that is no path
     if home is None:
@@ -204,11 +226,12 @@ def serve(
 def _known(store: Store, folders: list[Path], round: str | None, verify_key: Path | None) -> list[str]:
     """Add the releases in these folders to the store. Returns lines about all releases in it."""
     from taskveil.collector.releases import Releases, register
-    from taskveil.veil import Veil
+    from taskveil.veil import Family, Veil
 
-    known = {stored.id for stored in store.releases()}
+    known = {stored.id for stored in store.releases()} | families_in(store).keys()
     for folder in folders:
-        if round is not None or Veil.load(folder, verify_key=verify_key).release_id not in known:
+        loaded = (Family if is_family(folder) else Veil).load(folder, verify_key=verify_key)
+        if round is not None or loaded.release_id not in known:
             register(store, folder, round=round or FIRST_ROUND, verify_key=verify_key)
     found = Releases(store).all()
     if not found:
@@ -340,6 +363,7 @@ def list_tokens(db: Database = None, config: Config = None, as_json: options.Jso
     """List all tokens, also expired ones. Their secrets are not shown."""
     with opened(settings_of(db, config)) as store:
         tokens, names = store.tokens(), {one.id: one for one in store.releases()}
+        names |= {id: one for id, (one, _) in families_in(store).items()}
     if as_json:
         shown = ("name", "scope", "release", "expires", "rate")
         content = [{name: getattr(one, name) for name in shown} for one in tokens]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -11,25 +10,39 @@ from typing import Any
 from taskveil.arrays import Floats
 from taskveil.client import entropy
 from taskveil.client.device import Device
-from taskveil.client.latent_encoders import Function, bring
+from taskveil.client.families import DeviceFamily, draw, family_statement, load_family, single
+from taskveil.client.latent_encoders import Function
 from taskveil.client.ledger import RESTORE, Ledger, default_path
-from taskveil.client.promise import rounded_up, statement
-from taskveil.client.reading import client_files, read_device, read_key
+from taskveil.client.promise import rounded_up
+from taskveil.client.reading import read_key
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import Report
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError
 
 
 class Client:
-    """Makes the reports of one person for one release. All numbers of a report come from the mechanism.
+    """Makes the reports of one person for one release or family. All numbers of a report come from the mechanism.
 
     `Client.load` refuses releases that are altered, malformed, newer or (with a key) not the publisher's. `report`
     spends the release's ε once a round, and never more than `cap` in all releases that share the ledger.
 
+    Of a family (`taskveil.client.families`), `device` is the member that was chosen, or the first one if the device
+    draws in every round; all members take the same record. `release` is the family's id, and `epsilon` what a report
+    costs: that of the chosen member, or the largest of all if the device draws.
+
     Close it, or use it as `with Client.load(...) as client:`. Its ledger is closed with it.
     """
 
-    def __init__(self, *, device: Device, release: bytes, ledger: Ledger, cap: float | None) -> None:
+    def __init__(
+        self,
+        *,
+        device: Device,
+        release: bytes,
+        ledger: Ledger,
+        cap: float | None,
+        family: DeviceFamily | None = None,
+        epsilon: float | None = None,
+    ) -> None:
         """Make a client from its parts; `Client.load` reads them from files.
 
         Args:
@@ -37,11 +50,15 @@ class Client:
             release: the 32 bytes that identify them.
             ledger: records the reports; closed with the client.
             cap: the ε that all reports in the ledger together may cost; by default the cost of one report.
+            family: the family that the device belongs to; by default the release is on its own.
+            epsilon: the choice, in a family from which people choose.
         """
-        self.device = device
-        self.release = release
+        self._family = family or single(device, release)
+        self._offered = self._family.offered(epsilon)
+        self.device = self._offered[0].device
+        self.release = self._family.release
         self.ledger = ledger
-        self.epsilon = device.mechanism.epsilon
+        self.epsilon = max(member.epsilon for member in self._offered)
         self.cap = self.epsilon if cap is None else _as_cap(cap)
 
     @classmethod
@@ -53,22 +70,26 @@ class Client:
         cap: float | None = None,
         verify_key: str | Path | bytes | None = None,
         encoder: Function | None = None,
+        epsilon: float | None = None,
     ) -> Client:
-        """Read and check a release.
+        """Read and check a release or a family.
 
         Args:
-            folder: the release, or the `client` folder in it.
+            folder: the release, the `client` folder in it, or the family.
             ledger: the file that records the spent budget, by default one per user of the machine.
             cap: the most a person spends in all rounds and releases, by default this release's ε: one report.
             verify_key: PEM file or its bytes, or 32 raw bytes (Ed25519); only releases signed by it are accepted.
             encoder: the model of a release that names one and does not contain it: records (N, n) → latents.
+            epsilon: the choice, in a family from which people choose (`Family.of_budgets`). The choice is visible to
+                the collector, and must not depend on the record.
         """
-        folder = Path(folder)
-        device, manifest = read_device(client_files(folder), read_key(verify_key), where=folder)
-        device = replace(device, encoder=bring(device.encoder, encoder, str(folder)))
+        family = load_family(Path(folder), read_key(verify_key), encoder)
+        first = family.offered(epsilon)[0]
         opened = Ledger(default_path() if ledger is None else ledger)
         try:
-            return cls(device=device, release=bytes.fromhex(manifest["digest"]), ledger=opened, cap=cap)
+            return cls(
+                device=first.device, release=first.release, ledger=opened, cap=cap, family=family, epsilon=epsilon
+            )
         except BaseException:
             opened.close()
             raise
@@ -76,8 +97,7 @@ class Client:
     @property
     def statement(self) -> str:
         """The promise in words, for the person to read. It comes from the mechanism, not from the release's text."""
-        mechanism = self.device.mechanism
-        return statement(mechanism.epsilon, mechanism.delta, mechanism.enforced_by)
+        return family_statement(self._family, self._offered)
 
     def report(self, x: Any, *, round: str | int = "0") -> Report:
         """The report of this round: a new one from the record x, or the one that was made before, byte for byte.
@@ -92,8 +112,9 @@ class Client:
             BudgetSpentError: the cap does not allow a new report.
             LedgerError: the report could not be recorded, so none was made.
         """
-        record, name = self.device.record(x), _as_round(round)
-        raw = self.ledger.once(self.release, name, self.epsilon, self.cap, lambda: self._make(record).to_bytes())
+        # All members read the record first, so that what is wrong with its form is an error whatever will be drawn.
+        records, name = [member.device.record(x) for member in self._offered], _as_round(round)
+        raw = self.ledger.once(self.release, name, self.epsilon, self.cap, lambda: self._make(*records).to_bytes())
         return self._checked(raw, name)
 
     def recorded(self, round: str | int = "0") -> Report | None:
@@ -114,9 +135,10 @@ class Client:
         """The report in the ledger's bytes, or a LedgerError if they were altered."""
         try:
             report = Report.from_bytes(raw)
-            if report.release != self.release:
+            member = self._family.of(report.release)
+            if member is None:
                 raise WireError("it is of another release.")
-            self.device.mechanism.layout.unpack(report.payload)
+            member.device.mechanism.layout.unpack(report.payload)
         except WireError as error:
             raise LedgerError(
                 f"the ledger {self.ledger.path} was altered: the report of round {name!r} is none ({error}). {RESTORE}"
@@ -133,11 +155,15 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _make(self, record: Floats) -> Report:
-        """A fresh report; only the ledger calls this."""
+    def _make(self, *records: Floats) -> Report:
+        """A fresh report of one of the `records`, which are the same record as each offered member reads it. Only the
+        ledger calls this. The member is drawn first, and from nothing but entropy."""
+        place = draw([member.weight for member in self._offered])
+        member = self._offered[place]
         name = entropy.random_words(2).tobytes()
-        drawn = self.device.privatize(record)[0]
-        return Report(release=self.release, id=name, payload=self.device.mechanism.layout.pack(drawn.tolist()))
+        drawn = member.device.privatize(records[place])[0]
+        payload = member.device.mechanism.layout.pack(drawn.tolist())
+        return Report(release=member.release, id=name, payload=payload)
 
 
 def _as_cap(cap: Any) -> float:

@@ -214,10 +214,15 @@ def read_device(
     return device, manifest
 
 
-def client_files(folder: Path) -> dict[str, bytes]:
-    """The "client/" files of the release in a folder, or in the folder of its client half."""
+def client_files(folder: Path, *, most: int = MOST_WEIGHTS) -> dict[str, bytes]:
+    """The "client/" files of the release in a folder, or in the folder of its client half.
+
+    Args:
+        folder: where they lie.
+        most: bytes that the weights may have.
+    """
     home = folder / CLIENT
-    return folder_files(home if os.path.isdir(home) else folder, CLIENT, most=MOST_WEIGHTS)
+    return folder_files(home if os.path.isdir(home) else folder, CLIENT, most=most)
 
 
 def folder_files(folder: Path, half: str, *, most: int | None = None) -> dict[str, bytes]:
@@ -231,12 +236,12 @@ def folder_files(folder: Path, half: str, *, most: int | None = None) -> dict[st
         most: bytes that the weights may have.
     """
     found = {
-        f"{half}/{MANIFEST}": _read(folder / MANIFEST, MOST_MANIFEST),
-        f"{half}/{WEIGHTS}": _read(folder / WEIGHTS, most),
+        f"{half}/{MANIFEST}": read_regular(folder / MANIFEST, MOST_MANIFEST),
+        f"{half}/{WEIGHTS}": read_regular(folder / WEIGHTS, most),
     }
     signature = folder / SIGNATURE
     if os.path.isfile(signature) and os.path.getsize(signature) == 64:  # every signature of Ed25519 has 64 bytes
-        found[f"{half}/{SIGNATURE}"] = _read(signature, 64)
+        found[f"{half}/{SIGNATURE}"] = read_regular(signature, 64)
     return found
 
 
@@ -459,7 +464,7 @@ def _parse_safetensors(raw: bytes, named: str) -> dict[str, Array]:
         raise ReleaseError(f"{named} is not a safetensors file that taskveil can read ({error!r}).") from error
 
 
-def _read(path: Path, most: int | None) -> bytes:
+def read_regular(path: Path, most: int | None) -> bytes:
     """The bytes of a regular file of at most `most` bytes. A pipe or a device is refused: reading it may never end."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:

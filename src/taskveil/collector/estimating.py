@@ -19,7 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from taskveil.collector.metrics import Metrics
 from taskveil.collector.problems import ProblemError, ProblemType
-from taskveil.collector.store import Store, StoredRelease
+from taskveil.collector.releases import OpenFamily, OpenRelease, parts_of
+from taskveil.collector.store import Store
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates import Estimate, estimate
 from taskveil.estimates.assumed import Assumption
@@ -93,20 +94,19 @@ class Estimates:
         """Compute no more estimates."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def answer(self, release: StoredRelease, veil: Veil, asked: Asked) -> bytes:
+    async def answer(self, release: OpenRelease | OpenFamily, asked: Asked) -> bytes:
         """The JSON of an estimate. ProblemError if there are too few reports, or the release does not allow it.
 
         Args:
             release: its newest state. It must have the rounds of the request.
-            veil: of the release.
             asked: the parameters.
         """
-        key = (release.id, _numbers(release, None), asked)
+        key = (release.stored.id, _numbers(release, None), asked)
         coming = self._coming.get(key)
         if coming is None:
             if len(self._coming) >= MAX_ESTIMATES:
                 raise ProblemError(ProblemType.BUSY, "Many estimates are being computed.", retry_after=2)
-            coming = self._begun(key, release, veil, asked)
+            coming = self._begun(key, release, asked)
         try:
             return await asyncio.wait_for(asyncio.shield(coming), self._timeout)
         except TimeoutError:
@@ -130,17 +130,15 @@ class Estimates:
         self._coming[key] = coming
         return coming
 
-    def _answered(self, release: StoredRelease, veil: Veil, asked: Asked) -> bytes:
+    def _answered(self, release: OpenRelease | OpenFamily, asked: Asked) -> bytes:
         rule = (asked.anytime, asked.assume, CONFIDENCE)
         with threadpool_limits(1):
-            found = self._estimate(release, veil, asked.round, rule)
+            found = self._estimate(release, asked.round, rule)
             content = {**found.content(), "round": asked.round, "rows": table_rows(found)}
             if asked.since is not None:
                 # Intervals that are always valid are subtracted: each round gets half of the error probability.
                 each = (1 + CONFIDENCE) / 2 if asked.anytime else CONFIDENCE
-                now, then = (
-                    self._estimate(release, veil, one, (*rule[:2], each)) for one in (asked.round, asked.since)
-                )
+                now, then = (self._estimate(release, one, (*rule[:2], each)) for one in (asked.round, asked.since))
                 content["since"] = asked.since
                 content["changes"] = {
                     kind: [finite(one._asdict()) for one in members] for kind, members in now.minus(then).items()
@@ -148,13 +146,13 @@ class Estimates:
             return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
     def _estimate(
-        self, release: StoredRelease, veil: Veil, round: str | None, rule: tuple[bool, Assumption | None, float]
+        self, release: OpenRelease | OpenFamily, round: str | None, rule: tuple[bool, Assumption | None, float]
     ) -> Estimate:
         """The estimate of one round or of all, computed or kept. `rule`: anytime, assume, confidence."""
-        key, start = (release.id, _numbers(release, round), rule), monotonic()
+        key, start = (release.stored.id, _numbers(release, round), rule), monotonic()
         until, found = self._kept.get(key, (start, None))
         if found is None or until <= start:
-            found = self._computed(release, veil, round, rule)
+            found = self._computed(release, round, rule)
             took = monotonic() - start
             self._metrics.estimated(took)
             self._kept.pop(key, None)
@@ -167,25 +165,31 @@ class Estimates:
         return found
 
     def _computed(
-        self, release: StoredRelease, veil: Veil, round: str | None, rule: tuple[bool, Assumption | None, float]
+        self, release: OpenRelease | OpenFamily, round: str | None, rule: tuple[bool, Assumption | None, float]
     ) -> Estimate | DataError:
         anytime, assume, confidence = rule
         try:
-            counted = stored_tally(veil, self._store, counted=release.counted, round=round)
-            return estimate(veil, counted, anytime=anytime, assume=assume, confidence=confidence)
+            if isinstance(release, OpenFamily):
+                tallies = {name: self._tally(one, round) for name, one in release.members.items()}
+                return estimate(release.family, tallies, anytime=anytime, assume=assume, confidence=confidence)
+            tallied = self._tally(release, round)
+            return estimate(release.veil, tallied, anytime=anytime, assume=assume, confidence=confidence)
         except KeyError:
             raise ProblemError(ProblemType.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
         except DataError as error:
             return error
+
+    def _tally(self, release: OpenRelease, round: str | None) -> Tally:
+        return stored_tally(release.veil, self._store, counted=release.stored.counted, round=round)
 
 
 def _stopping() -> ProblemError:
     return ProblemError(ProblemType.STOPPING, "Ask again in a moment.", retry_after=5)
 
 
-def _numbers(release: StoredRelease, round: str | None) -> tuple[int, ...]:
+def _numbers(release: OpenRelease | OpenFamily, round: str | None) -> tuple[int, ...]:
     """The numbers of the round, or of all rounds. A deleted round and a new one of the same name differ in them."""
-    return tuple(one.number for one in release.rounds if round in (None, one.name))
+    return tuple(one.number for part in parts_of(release) for one in part.stored.rounds if round in (None, one.name))
 
 
 def table_rows(found: Estimate) -> list[dict[str, Any]]:

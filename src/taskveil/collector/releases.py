@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
+from taskveil.client.families import FAMILY, FAMILY_SIGNATURE, is_family, read_manifest
+from taskveil.client.reading import SERVER
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.collector.journal import failed
 from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.store import SHOWN_ID_DIGITS, Store, StoredRelease, StoredRound
 from taskveil.errors import DataError, ReleaseError, TaskveilError, printable
 from taskveil.estimates.scores import Scores, scores_of
-from taskveil.veil import Veil
+from taskveil.veil import Family, Veil
+from taskveil.veil.family import all_files
 from taskveil.veil.release import release_files
 
 FRONTIER = "frontier.json"
@@ -58,12 +61,60 @@ class OpenRelease:
         return np.concatenate([tally.total, tally.square.ravel(), *codes])
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OpenFamily:
+    """A family whose members are all in the store. Each member is a release with its own reports.
+
+    The files of every member hold the `family.json` that it was registered with: that is how families are found.
+    """
+
+    family: Family
+    members: dict[str, OpenRelease]
+    """By the names in the family."""
+    files: Mapping[str, bytes] = field(repr=False)
+    """"family.json", "answers/client/manifest.json" …: what devices may fetch."""
+
+    @property
+    def stored(self) -> StoredRelease:
+        """The members as one release: with the rounds that all of them have, and the sums of their reports."""
+        return merged(self.family.release_id, [one.stored for one in self.members.values()])
+
+    def round(self, name: str) -> StoredRound:
+        """The round of that name in the first member, or a ProblemError unless all members have it."""
+        first, *_ = [one.round(name) for one in self.members.values()]
+        return first
+
+
+def parts_of(found: OpenRelease | OpenFamily) -> tuple[OpenRelease, ...]:
+    """The release, or the members of the family."""
+    return tuple(found.members.values()) if isinstance(found, OpenFamily) else (found,)
+
+
+def merged(id: str, members: Sequence[StoredRelease]) -> StoredRelease:
+    """Members of a family as one release. It is open if all are, and so is a round."""
+    first, *others = members
+    rounds = []
+    for one in first.rounds:
+        same = [one, *(found for other in others for found in other.rounds if found.name == one.name)]
+        if len(same) == len(members):
+            opened, reports = all(found.open for found in same), sum(found.reports for found in same)
+            rounds.append(replace(one, open=opened, reports=reports))
+    return replace(
+        first,
+        id=id,
+        name=first.name.rpartition("/")[0] or first.name,
+        open=all(one.open for one in members),
+        rounds=tuple(rounds),
+    )
+
+
 class Releases:
     """The current releases of a store. Call `refresh` when the store has changed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._open: dict[str, OpenRelease] = {}
+        self._families: dict[str, OpenFamily] = {}
         self.refresh()
 
     def refresh(self) -> None:
@@ -82,13 +133,49 @@ class Releases:
                 failed(f"Release {stored.id[:SHOWN_ID_DIGITS]}… cannot be opened and takes no reports.", error)
                 continue
             found[stored.id] = replace(known, stored=stored)
-        self._open = found
+        self._open, self._families = found, self._joined(found)
+
+    def _joined(self, found: Mapping[str, OpenRelease]) -> dict[str, OpenFamily]:
+        """The families whose members are all among the releases."""
+        families: dict[str, OpenFamily] = {}
+        for raw in dict.fromkeys(one.files[FAMILY] for one in found.values() if FAMILY in one.files):
+            try:
+                manifest = read_manifest(raw)
+                named = {one["name"]: found.get(one["release"]) for one in manifest["members"]}
+                members = {name: one for name, one in named.items() if one and one.files.get(FAMILY) == raw}
+                if len(members) < len(named):
+                    continue  # registering it was interrupted: its members take reports, and it can be repeated
+                known = self._families.get(manifest["digest"])
+                if known is None:
+                    files = {f"{name}/{path}": raw for name, one in members.items() for path, raw in one.files.items()}
+                    signature = next(iter(members.values())).files.get(FAMILY_SIGNATURE)
+                    files |= {FAMILY: raw} | ({} if signature is None else {FAMILY_SIGNATURE: signature})
+                    public = {path: raw for path, raw in files.items() if f"/{SERVER}/" not in path}
+                    known = OpenFamily(family=Family.from_files(files), members=members, files=public)
+                families[manifest["digest"]] = replace(known, members=members)
+            except TaskveilError as error:
+                failed("A family of releases cannot be opened; its members take reports.", error)
+        return families
 
     def get(self, id: str) -> OpenRelease:
         """The release with this id, or a ProblemError."""
         if id not in self._open:
             raise ProblemError(ProblemType.RELEASE_UNKNOWN, "The operator opens it with taskveil collection open.")
         return self._open[id]
+
+    def either(self, id: str) -> OpenRelease | OpenFamily:
+        """The family or the release with this id, or a ProblemError."""
+        return self._families[id] if id in self._families else self.get(id)
+
+    def family_of(self, id: str) -> str | None:
+        """The id of the family that a release belongs to; None if it belongs to none."""
+        return next(
+            (name for name, one in self._families.items() if id in [m.stored.id for m in one.members.values()]), None
+        )
+
+    def families(self) -> tuple[OpenFamily, ...]:
+        """All families whose members could be opened."""
+        return tuple(self._families.values())
 
     def all(self) -> tuple[OpenRelease, ...]:
         """All releases that could be opened, in the order in which they were registered."""
@@ -106,28 +193,60 @@ def opened(stored: StoredRelease, files: Mapping[str, bytes]) -> OpenRelease:
 def register(
     store: Store, folder: Path | str, *, round: str = "0", verify_key: Path | str | None = None, name: str | None = None
 ) -> str:
-    """Add a release to a store, open for reports. Releases that were added before stay, with their reports.
+    """Add a release or all members of a family to a store, open for reports. Releases that were added before stay, with
+    their reports.
 
     Args:
         store: where reports go.
-        folder: the folder that `Veil.save` wrote; altered files are refused. A frontier.json in it is kept too.
+        folder: the folder that `Veil.save` or `Family.save` wrote; altered files are refused. A frontier.json in it is
+            kept too.
         round: the round that is opened and becomes the current one.
         verify_key: a PEM file; with it, the release must be signed by that key.
         name: shown to people; by default the name of the folder.
 
     Returns:
-        The release's id.
+        The release's or the family's id.
     """
     place = Path(folder)
+    if is_family(place):
+        return _register_family(store, place, round, verify_key, printable(name or place.resolve().name))
     files = release_files(place)
     veil = Veil.from_files(files, verify_key=verify_key, where=str(place))
     if (place / FRONTIER).is_file():
         files[FRONTIER] = (place / FRONTIER).read_bytes()
+    files |= _of_family(store, veil.release_id)
+    _add(store, veil, files, printable(name or place.resolve().name), round)
+    return veil.release_id
+
+
+def _add(store: Store, veil: Veil, files: Mapping[str, bytes], name: str, round: str) -> None:
     scores = _scores(veil)
     counted = scores is not None and scores.listed
-    shown = printable(name or place.resolve().name)
-    store.add_release(veil.release_id, name=shown, counted=counted, files=files, round=round_name(round))
-    return veil.release_id
+    store.add_release(veil.release_id, name=name, counted=counted, files=files, round=round_name(round))
+
+
+def _of_family(store: Store, id: str) -> dict[str, bytes]:
+    """The files of the family with which a release was registered before."""
+    known = store.files(id) if id in [one.id for one in store.releases()] else {}
+    return {name: known[name] for name in (FAMILY, FAMILY_SIGNATURE) if name in known}
+
+
+def _register_family(store: Store, place: Path, round: str, verify_key: Path | str | None, name: str) -> str:
+    """Add every member, with the description of the family. If it is interrupted, it can be repeated."""
+    files = all_files(place)
+    family = Family.from_files(files, verify_key=verify_key, where=str(place))
+    shared = {name: files[name] for name in (FAMILY, FAMILY_SIGNATURE) if name in files}
+    for member, veil in family.members.items():
+        if _of_family(store, veil.release_id).get(FAMILY, files[FAMILY]) != files[FAMILY]:
+            raise ReleaseError(
+                f"{place}: {member} is collected as a member of another family already. Reports do not name their "
+                "family, so that one release can be in one family of a collector only."
+            )
+    for member, veil in family.members.items():
+        start = f"{member}/"
+        own = {path.removeprefix(start): raw for path, raw in files.items() if path.startswith(start)}
+        _add(store, veil, own | shared, f"{name}/{member}", round)
+    return family.release_id
 
 
 def round_name(name: str) -> str:

@@ -16,7 +16,7 @@ from taskveil.collector.intake import Intake
 from taskveil.collector.journal import failed, journal
 from taskveil.collector.metrics import Metrics
 from taskveil.collector.problems import ProblemError, ProblemType
-from taskveil.collector.releases import OpenRelease, Releases
+from taskveil.collector.releases import OpenFamily, OpenRelease, Releases
 from taskveil.collector.settings import RETRY_SECONDS, Settings
 from taskveil.collector.store import Store, StoredRound, StoredToken, StoreUnavailableError
 from taskveil.collector.tokens import Buckets, Scope, Tokens
@@ -93,9 +93,17 @@ class Collector:
 
     async def known(self, release: str, *rounds: str | None) -> OpenRelease:
         """The release, if it has these rounds (None: any); otherwise a ProblemError."""
+        found = await self.either(release, *rounds)
+        if not isinstance(found, OpenRelease):
+            members = ", ".join(one.stored.id for one in found.members.values())
+            raise ProblemError(ProblemType.INVALID, f"release: this is a family. Name one of its members: {members}.")
+        return found
 
-        def find() -> OpenRelease:
-            found = self.releases.get(release)
+    async def either(self, release: str, *rounds: str | None) -> OpenRelease | OpenFamily:
+        """The release or family, if it has these rounds (None: any); otherwise a ProblemError."""
+
+        def find() -> OpenRelease | OpenFamily:
+            found = self.releases.either(release)
             for name in rounds:
                 if name is not None:
                     found.round(name)

@@ -117,9 +117,9 @@ class Tokens:
         return token
 
 
-def belongs(token: StoredToken, release: str | None) -> None:
-    """ProblemError unless the token is for this release; with None, unless it is for all releases."""
-    if token.release is not None and token.release != release:
+def belongs(token: StoredToken, release: str | None, family: str | None = None) -> None:
+    """ProblemError unless the token is for this release or its `family`; with None, unless it is for all releases."""
+    if token.release is not None and token.release not in {release, family}:
         raise ProblemError(ProblemType.TOKEN_OTHER_RELEASE, "Use a token of this release, or one for all releases.")
 
 

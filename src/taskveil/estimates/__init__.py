@@ -8,30 +8,31 @@ several releases; `rows` says what a row is and `picture` how they look.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from taskveil.client.families import CHOSEN
 from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates.assumed import Assumption, assumed
 from taskveil.estimates.drift import Drift
 from taskveil.estimates.measured import Rule, measured
-from taskveil.estimates.result import Estimate, Forged, pooled
+from taskveil.estimates.result import Estimate, FamilyEstimate, Forged, of_family, pooled
 from taskveil.estimates.rows import Interval
 from taskveil.estimates.scores import Tally, tally
 from taskveil.estimates.survey import SurveyEstimate
 from taskveil.estimates.surveyed import Candidates, surveyed
 from taskveil.tasks import SurveyTask
-from taskveil.veil import Veil
+from taskveil.veil import Family, Veil
 from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.volunteers import FEWEST
 
-__all__ = ["Drift", "Estimate", "Forged", "Interval", "SurveyEstimate", "Tally", "estimate", "tally"]
+__all__ = ["Drift", "Estimate", "FamilyEstimate", "Forged", "Interval", "SurveyEstimate", "Tally", "estimate", "tally"]
 
 
 def estimate(
-    veil: Veil | Sequence[Veil],
+    veil: Veil | Sequence[Veil] | Family,
     reports: Any,
     *,
     assume: Assumption | None = None,
@@ -43,8 +44,10 @@ def estimate(
 
     Args:
         veil: what the reports were made with; or several, with as many sets of reports. Rows that several releases
-            measure are pooled by how precise they are.
-        reports: as for `veil.decode`, or a `Tally` of them.
+            measure are pooled by how precise they are. Of a family, drawn members are pooled so, and groups that
+            chose their ε are weighted by their numbers of people.
+        reports: as for `veil.decode`, or a `Tally` of them. Of a family, a mapping of member names to reports, or the
+            bytes of reports in any order (`Family.receive`).
         assume: "cells": people with the same code are like the volunteers with that code (covariate shift).
             "labels": people of the same class are like the volunteers of that class (label shift). None: nothing. Works
             for one release with a list of codes.
@@ -55,15 +58,18 @@ def estimate(
 
     Returns:
         Measured rows, true for every population. Rows that rest on an assumption carry it (`Interval.assumes`). Of a
-        `SurveyTask` it is a `SurveyEstimate`, with statistics by name.
+        `SurveyTask` it is a `SurveyEstimate`, with statistics by name. Of a family it is a `FamilyEstimate`, which
+        also has the estimate of each member.
     """
     if not isinstance(anytime, bool):
         raise DataError(f"anytime is True or False, got {anytime!r}.")
     if not isinstance(confidence, int | float | np.floating) or not 0.5 <= confidence <= 1.0 - 1e-9:
         raise DataError(f"confidence is a number from 0.5 to below 1, got {confidence!r}.")
+    if isinstance(veil, Family):
+        return _of_family(veil, reports, assume, anytime, confidence, candidates)
     several = isinstance(veil, Sequence) and all(isinstance(one, Veil) for one in veil)
     if not isinstance(veil, Veil) and not several:
-        raise DataError(f"veil is a Veil or a list of them, got {type(veil).__name__}.")
+        raise DataError(f"veil is a Veil, a list of them or a Family, got {type(veil).__name__}.")
     if several and not isinstance(reports, Sequence):
         raise DataError("several releases need a list with the reports of each.")
     veils, sets = ([veil], [reports]) if isinstance(veil, Veil) else (list(veil), list(reports))
@@ -82,6 +88,42 @@ def estimate(
     return pooled(
         [_estimate(one, counted[release], rule, assume, candidates) for release, one in once.items()], confidence
     )
+
+
+def _of_family(
+    family: Family,
+    reports: Any,
+    assume: Assumption | None,
+    anytime: bool,
+    confidence: float,
+    candidates: Candidates | None,
+) -> FamilyEstimate:
+    """The estimate of a family: that of each member with enough reports, and all of them together."""
+    if assume is not None:
+        raise DataError("assume= takes the reports of one release: estimate from one member, family.members[name].")
+    found = reports if isinstance(reports, Mapping) else family.receive(reports)
+    if extra := sorted(str(name) for name in found.keys() - family.members.keys()):
+        raise DataError(f"the family has no member {', '.join(extra)}: its members are {', '.join(family.members)}.")
+    counted = {name: tally(family.members[name], own) for name, own in found.items()}
+    enough = {name: one for name, one in counted.items() if one.count >= FEWEST}
+    rule = Rule(anytime, 1.0 - (1.0 - confidence) / max(len(enough), 1) if anytime else confidence)
+    notes = [
+        f"{name}: {one.count} reports are left out, because at least {FEWEST} are needed."
+        for name, one in counted.items()
+        if 0 < one.count < FEWEST
+    ]
+    estimates: dict[str, Estimate] = {}
+    for name, one in enough.items():
+        try:
+            estimates[name] = _estimate(family.members[name], one, rule, None, candidates)
+        except TooFewReportsError as error:
+            notes.append(f"{name}: {error}")
+    if not estimates:
+        raise TooFewReportsError(
+            f"{sum(one.count for one in counted.values())} reports are too few for a population estimate: at least "
+            f"{FEWEST} of one member are needed."
+        )
+    return of_family(estimates, confidence, chosen=family.kind == CHOSEN, notes=notes)
 
 
 def _estimate(

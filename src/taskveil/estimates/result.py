@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -55,6 +55,8 @@ class Estimate:
     """Whether the intervals hold at all times at once, however often the reports are looked at."""
     notes: tuple[str, ...] = ()
     """Sentences about all rows: what is assumed and whether the reports agree, or why there are no rows."""
+    one_each: bool = False
+    """Whether every person sent one of these reports, rather than one to each release."""
     weigh: Callable[[Floats], Floats] | None = field(default=None, repr=False)
     """From records (N, n) to weights (N,); of an estimate with assume="cells" alone."""
 
@@ -75,8 +77,8 @@ class Estimate:
     def source(self) -> str:
         """What the estimate is from, in words."""
         parts = [f"{reports:,} reports of ε = {rounded_up(epsilon)}" for reports, epsilon in self.budgets]
-        if len(parts) == 1:
-            return parts[0]
+        if len(parts) == 1 or self.one_each:
+            return " and ".join(parts)
         spent = rounded_up(sum(epsilon for _, epsilon in self.budgets))
         return f"{' and '.join(parts)}; a person who sent one of each has spent ε = {spent}"
 
@@ -226,6 +228,46 @@ class Estimate:
         return draw(Path(path), self.rows(), title=self.source, held=self.header[2], note=self.assumes)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FamilyEstimate(Estimate):
+    """Estimates from the reports of a family: rows of all members together, and of each.
+
+    Drawn members are random samples of the same people: rows that several of them measure are pooled by precision.
+    Groups that chose their ε may differ from each other: their rows are weighted by their numbers of people.
+    """
+
+    members: dict[str, Estimate] = field(default_factory=dict)
+    """The estimate of every member alone, by name, with its own ε. Members with too few reports are left out."""
+    shares_of_people: dict[str, float] = field(default_factory=dict)
+    """The weights of the groups, where people chose: n_g/Σn. Empty where devices draw."""
+
+    def content(self) -> dict[str, Any]:
+        """As of `Estimate`, with the content of every member by name."""
+        members = {name: one.content() for name, one in self.members.items()}
+        return {**super().content(), "members": members, "shares_of_people": self.shares_of_people}
+
+
+def of_family(
+    members: Mapping[str, Estimate], confidence: float, *, chosen: bool, notes: Sequence[str] = ()
+) -> FamilyEstimate:
+    """One estimate of a family from those of its members.
+
+    Args:
+        members: estimates by the members' names, with reports of different people.
+        confidence: of the limits.
+        chosen: whether people chose their member; else devices drew it.
+        notes: sentences about all rows.
+    """
+    everybody = sum(one.reports for one in members.values())
+    weights = {one.releases[0]: one.reports / everybody for one in members.values()} if chosen else None
+    names = {one.releases[0]: name for name, one in members.items()}
+    whole = pooled(list(members.values()), confidence, weights=weights, names=names)
+    own = {one.name: getattr(whole, one.name) for one in fields(Estimate) if one.init}
+    shares = {names[release]: share for release, share in weights.items()} if weights else {}
+    own |= {"notes": (*whole.notes, *notes), "one_each": True}
+    return FamilyEstimate(**own, members=dict(members), shares_of_people=shares)
+
+
 def combined(weights: Floats, rows: Sequence[Row], anytime: bool) -> tuple[float, float, float]:
     """Mean and limits of Σ weight · row, for independent rows: MOVER (Zou and Donner 2008). Limits that hold at all
     times are added up, and so are those of rows without a mean."""
@@ -238,8 +280,18 @@ def combined(weights: Floats, rows: Sequence[Row], anytime: bool) -> tuple[float
     return total, total - down, total + up
 
 
-def pooled(estimates: Sequence[Estimate], confidence: float) -> Estimate:
+def pooled(
+    estimates: Sequence[Estimate],
+    confidence: float,
+    *,
+    weights: Mapping[str, float] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Estimate:
     """One estimate with the rows of all. They must be about the same people and share no reports.
+
+    With `weights` (by release, of sum 1) they are about different people instead, who are these shares of everybody:
+    then a row that all have is the sum of weight · row, with limits of that sum. `names` are what rows of one release
+    alone are called; by default its id.
 
     A row that several releases measure is their weighted mean (`_row`), with limits as of `combined`; limits that hold
     at all times were asked for with the error probability divided by the number of releases. Codes of different
@@ -256,12 +308,12 @@ def pooled(estimates: Sequence[Estimate], confidence: float) -> Estimate:
     groups: dict[str, tuple[Row, ...]] = {}
     for kind in dict.fromkeys(kind for one in estimates for kind in one.groups):
         members = [one for one in estimates if kind in one.groups]
-        if len(members) == 1:
+        if len(members) == 1 and (weights is None or len(estimates) == 1):
             groups[kind] = members[0].groups[kind]
         elif kind in POOLED:
-            groups[kind] = _pooled(kind, members)
+            groups[kind] = _pooled(kind, members, weights, names)
         else:
-            groups[kind] = tuple(_named(row, one.releases[0]) for one in members for row in one.groups[kind])
+            groups[kind] = tuple(_named(row, one.releases[0], names) for one in members for row in one.groups[kind])
     first = next((one for one in estimates if one.kinds != KINDS), estimates[0])  # a survey's has more names
     return replace(
         first,
@@ -278,21 +330,40 @@ def pooled(estimates: Sequence[Estimate], confidence: float) -> Estimate:
     )
 
 
-def _named(row: Row, release: str) -> Row:
-    """The row with its release's id in its name."""
-    return row._replace(label=row.label._replace(name=f"{release[:8]}: {row.label.name}"))
+def _named(row: Row, release: str, names: Mapping[str, str] | None = None) -> Row:
+    """The row with its release's id, or what it is called, in its name."""
+    called = release[:8] if names is None else names[release]
+    return row._replace(label=row.label._replace(name=f"{called}: {row.label.name}"))
 
 
-def _pooled(kind: str, members: Sequence[Estimate]) -> tuple[Row, ...]:
+def _pooled(
+    kind: str, members: Sequence[Estimate], weights: Mapping[str, float] | None, names: Mapping[str, str] | None
+) -> tuple[Row, ...]:
     """Every row that one of them has, once. Rows of one name that differ in unit or range are not the same: they keep
-    the release's id in their names."""
+    the release's id in their names. So do rows of some groups of people, which say nothing about the others."""
     alike: dict[Label, list[tuple[Row, Estimate]]] = {}
     for one in members:
         for row in one.groups[kind]:
             alike.setdefault(row.label, []).append((row, one))
-    names = [label.name for label in alike]
-    found = [(_row(those), those[0][1].releases[0]) for those in alike.values()]
-    return tuple(row if names.count(row.label.name) == 1 else _named(row, release) for row, release in found)
+    if weights is not None:
+        found = []
+        for those in alike.values():
+            whole = len(those) == len(weights)
+            found += [_weighted(those, weights)] if whole else [_named(r, one.releases[0], names) for r, one in those]
+        return tuple(found)
+    labels = [label.name for label in alike]
+    pairs = [(_row(those), those[0][1].releases[0]) for those in alike.values()]
+    return tuple(row if labels.count(row.label.name) == 1 else _named(row, release, names) for row, release in pairs)
+
+
+def _weighted(those: Sequence[tuple[Row, Estimate]], weights: Mapping[str, float]) -> Row:
+    """Σ weight · row over groups of different people, with limits of the sum of independent estimates."""
+    rows, share = [row for row, _ in those], np.array([weights[one.releases[0]] for _, one in those])
+    mean, low, high = combined(share, rows, those[0][1].anytime)
+    own, spread = (float(share @ [getattr(row, name) for row in rows]) for name in ("volunteers", "spread"))
+    # All forged reports may be of one group, which has that share of all reports: the two shares cancel.
+    forged = max(row.forged for row in rows)
+    return Row(rows[0].label, mean, low, high, own, spread, forged, rows[0].assumes)
 
 
 def _row(those: Sequence[tuple[Row, Estimate]]) -> Row:

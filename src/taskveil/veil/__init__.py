@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from taskveil.veil.family import Family
 from taskveil.veil.veil import Veil
 
-__all__ = ["Veil"]
+__all__ = ["Family", "Veil"]

@@ -24,6 +24,7 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
+from taskveil.client.families import FAMILY
 from taskveil.client.mechanisms import Lattice, SeededCodewords
 from taskveil.client.promise import statement
 from taskveil.client.reading import (
@@ -167,22 +168,23 @@ def save(files: Files, folder: Path, *, overwrite: bool = False, private: bool =
     A release that is overwritten is moved aside first. Between the two moves there is none.
 
     Args:
-        files: of the release, by name.
+        files: of the release, or of a family of releases, by name.
         folder: where it goes.
         overwrite: replace the release that is there.
         private: nobody but the owner may open `server/`, because it holds sums over the volunteers.
     """
     if folder.exists() and not overwrite:
         raise ReleaseError(f"{folder} exists already. Choose another folder, or pass overwrite=True.")
-    if folder.exists() and not (folder / CLIENT / MANIFEST).exists():
+    if folder.exists() and not any((folder / name).exists() for name in (f"{CLIENT}/{MANIFEST}", FAMILY)):
         raise ReleaseError(f"{folder} is not a taskveil release and will not be overwritten.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        (draft / CLIENT).mkdir()
-        (draft / SERVER).mkdir(mode=0o700 if private else 0o777)
         for name, content in files.items():
-            (draft / name).write_bytes(content)
+            place = draft / name
+            place.parent.parent.mkdir(exist_ok=True)
+            place.parent.mkdir(mode=0o700 if private and place.parent.name == SERVER else 0o777, exist_ok=True)
+            place.write_bytes(content)
         draft.chmod(0o755)
         if folder.exists():
             previous = draft.with_name(draft.name + ".previous")
@@ -201,10 +203,14 @@ def sign(folder: Path, key: bytes) -> None:
     files = release_files(folder)
     parts_of(files, where=folder)  # a release that was altered or is broken gets no signature
     for half in (CLIENT, SERVER):
-        signature = _signature(files[f"{half}/{MANIFEST}"], key)  # of the bytes that were checked
-        draft = folder / half / f".{SIGNATURE}"
-        draft.write_bytes(signature)
-        draft.replace(folder / half / SIGNATURE)
+        write_signature(folder / half / SIGNATURE, files[f"{half}/{MANIFEST}"], key)  # of the bytes that were checked
+
+
+def write_signature(path: Path, message: bytes, key: bytes) -> None:
+    """Write the signature of a message, made with a PEM private key, whole or not at all."""
+    signature, draft = _signature(message, key), path.with_name(f".{path.name}")
+    draft.write_bytes(signature)
+    draft.replace(path)
 
 
 def _renamed(method: str) -> str:

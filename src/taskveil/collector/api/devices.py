@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -20,12 +20,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from taskveil.arrays import Integers
+from taskveil.client.families import FAMILY, FAMILY_SIGNATURE
 from taskveil.client.reading import CLIENT
 from taskveil.client.wire import BINARY, JSON, MAGIC, MOST_POSTED, PATH, Arrived, Checked, arrived, checked
 from taskveil.collector.api.common import LARGE_BODY_BYTES, tagged
 from taskveil.collector.api.openapi import REPORTS, REPORTS_PROBLEMS, OutcomeShape, ReleaseId, problems
 from taskveil.collector.problems import ProblemError, ProblemType
-from taskveil.collector.releases import OpenRelease
+from taskveil.collector.releases import OpenFamily, OpenRelease
 from taskveil.collector.running import collector_of
 from taskveil.collector.store import Fate, StoredToken, Submission
 from taskveil.collector.tokens import belongs
@@ -76,7 +77,7 @@ async def _taken(request: Request, token: StoredToken | None, kind: str, body: b
     if token is None:
         collector.buckets.take("", len(found), None)
     else:
-        belongs(token, id)
+        belongs(token, id, collector.releases.family_of(id))
         collector.buckets.take(token.key, len(found), token.rate)
     name = request.query_params.get("round") if request.scope["query_string"] else None
     release, round = await collector.taking(id, name)
@@ -179,12 +180,10 @@ class Shortcut:
             await self._app(scope, receiving, send)
 
 
-@router.get(
-    "/v1/releases/{id}/client/{name}",
-    tags=["devices"],
-    summary="A file that devices run",
-    response_class=Response,
-    responses={
+OF_FILE: dict[str, Any] = {
+    "tags": ["devices"],
+    "response_class": Response,
+    "responses": {
         200: {
             "description": "The file, as it was registered.",
             "content": {
@@ -196,7 +195,10 @@ class Shortcut:
         304: {"description": "The device has this file already (If-None-Match)."},
         **problems(ProblemType.RELEASE_UNKNOWN, ProblemType.NOT_FOUND, ProblemType.INVALID),
     },
-)
+}
+
+
+@router.get("/v1/releases/{id}/client/{name}", **OF_FILE, summary="A file that devices run")
 async def client_file(
     request: Request,
     id: Annotated[ReleaseId, Path(description="The release.")],
@@ -204,7 +206,44 @@ async def client_file(
 ) -> Response:
     """A file of the folder client/ of a release. It needs no token; web pages of any origin may fetch it."""
     release = await collector_of(request).known(id)
-    content = release.files.get(f"{CLIENT}/{name}")
+    return _file(request, release.files, f"{CLIENT}/{name}")
+
+
+def _file(request: Request, files: Mapping[str, bytes], name: str) -> Response:
+    content = files.get(name)
     if content is None:
         raise ProblemError(ProblemType.NOT_FOUND, "The client files are manifest.json and the files that it names.")
     return tagged(request, content, JSON if name.endswith(".json") else OCTETS)
+
+
+FamilyId = Annotated[ReleaseId, Path(description="The family.")]
+
+
+@router.get("/v1/releases/{id}/family.json", **OF_FILE, summary="What devices know of a family")
+async def family_file(request: Request, id: FamilyId) -> Response:
+    """The description of a family. It needs no token; `Client.load` of the browser takes its address."""
+    return _file(request, (await _family(request, id)).files, FAMILY)
+
+
+@router.get("/v1/releases/{id}/family.sig", **OF_FILE, summary="The signature of a family")
+async def family_signature(request: Request, id: FamilyId) -> Response:
+    """The publisher's signature of the description, if there is one."""
+    return _file(request, (await _family(request, id)).files, FAMILY_SIGNATURE)
+
+
+@router.get("/v1/releases/{id}/{member}/client/{name}", **OF_FILE, summary="A file of a member of a family")
+async def member_file(
+    request: Request,
+    id: FamilyId,
+    member: Annotated[str, Path(description="Its name in the family.")],
+    name: Annotated[str, Path(examples=["manifest.json"])],
+) -> Response:
+    """A file of the folder client/ of a member, at its place beside family.json."""
+    return _file(request, (await _family(request, id)).files, f"{member}/{CLIENT}/{name}")
+
+
+async def _family(request: Request, id: str) -> OpenFamily:
+    found = await collector_of(request).either(id)
+    if not isinstance(found, OpenFamily):
+        raise ProblemError(ProblemType.NOT_FOUND, "This is a release of its own, and no family.")
+    return found

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
+from taskveil.client.families import FAMILY
 from taskveil.client.reading import CLIENT
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import ProblemType
-from taskveil.collector.releases import FRONTIER, OpenRelease
+from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, merged
 from taskveil.collector.store import StoredRelease
 from taskveil.errors import printable
 from taskveil.estimates.assumed import Assumption, assumptions
@@ -67,10 +69,27 @@ class ReleaseShape(Shape):
     frontier: Annotated[bool, Field(description="Whether /v1/releases/{id}/frontier works for this release.")]
 
 
-class ReleasesShape(Shape):
-    """All releases that the token may see."""
+class MemberShape(Shape):
+    """A member of a family: a release of its own."""
 
-    releases: list[ReleaseShape]
+    name: str
+    id: ReleaseId
+    weight: Annotated[int, Field(description="How often devices draw it, in proportion; 1 where people choose.")]
+    epsilon: float
+    reports: Count
+
+
+class FamilyShape(ReleaseShape):
+    """A family of releases, shown as one: the rounds that all members have, and the sums of their reports."""
+
+    kind: Annotated[str, Field(description="drawn: devices draw the member. chosen: people choose it by its ε.")]
+    members: list[MemberShape]
+
+
+class ReleasesShape(Shape):
+    """All releases that the token may see. A family stands for its members."""
+
+    releases: list[FamilyShape | ReleaseShape]
 
 
 class ForgottenShape(Shape):
@@ -145,6 +164,12 @@ class EstimateShape(Shape):
     drift: DriftShape
     assumes: Annotated[str | None, Field(description="The assumption of the rows that have one.")]
     notes: list[str]
+    members: Annotated[
+        dict[str, dict[str, Any]] | None, Field(description="Of a family: the estimate of each member, by name.")
+    ] = None
+    shares_of_people: Annotated[
+        dict[str, float] | None, Field(description="Of a family from which people choose: the weights of its groups.")
+    ] = None
     round: Annotated[str | None, Field(description="Null: all rounds together.")]
     rows: list[RowShape]
     since: Annotated[str | None, Field(description="The earlier round.")] = None
@@ -200,6 +225,45 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: Annotated[str, Field(description="What you can do.")]
+
+
+def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease]) -> ReleaseShape:
+    """A release or family for an answer; `newest` is the state of releases in the store, by id."""
+    if isinstance(found, OpenRelease):
+        return release_shape(found, newest[found.stored.id])
+    family, members = found.family, list(found.members.values())
+    stored = merged(family.release_id, [newest[one.stored.id] for one in members])
+    shapes = [release_shape(one, newest[one.stored.id]) for one in members]
+    return FamilyShape.model_validate(
+        {
+            **shapes[0].model_dump(),
+            "id": stored.id,
+            "name": stored.name,
+            "method": "family",
+            "open": stored.open,
+            "current": stored.current,
+            "rounds": list(stored.rounds),
+            "reports": sum(one.reports for one in shapes),
+            "guarantee": family.guarantee,
+            "outputs": list(dict.fromkeys(name for one in shapes for name in one.outputs)),
+            "report_bytes": max(one.report_bytes for one in shapes),
+            "client_bytes": sum(one.client_bytes for one in shapes) + len(found.files[FAMILY]),
+            "estimates": all(one.estimates for one in shapes),
+            "assumptions": [],
+            "frontier": False,
+            "kind": family.kind,
+            "members": [
+                {
+                    "name": name,
+                    "id": one.id,
+                    "weight": family.weights[name],
+                    "epsilon": one.guarantee.epsilon,
+                    "reports": one.reports,
+                }
+                for name, one in zip(family.members, shapes, strict=True)
+            ],
+        }
+    )
 
 
 def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:

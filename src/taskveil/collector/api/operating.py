@@ -23,12 +23,12 @@ from taskveil.collector.api.openapi import (
     ReleaseShape,
     RoundName,
     problems,
-    release_shape,
+    shape_of,
 )
 from taskveil.collector.journal import journal
 from taskveil.collector.metrics import CONTENT_TYPE
 from taskveil.collector.problems import ProblemError, ProblemType
-from taskveil.collector.releases import round_name
+from taskveil.collector.releases import OpenFamily, OpenRelease, parts_of, round_name
 from taskveil.collector.running import Collector, collector_of
 from taskveil.collector.store import SHOWN_ID_DIGITS, StoredToken
 from taskveil.collector.tokens import belongs
@@ -52,33 +52,32 @@ _TO_FORGET = problems(
 async def open_release(request: Request, token: Administrator, id: Id) -> ReleaseShape:
     """Let the release take reports in its open rounds."""
     store = collector_of(request).store
-    return await _changed(request, token, id, "opened", partial(store.set_open, id, open=True))
+    return await _changed(request, token, id, "opened", partial(store.set_open, open=True))
 
 
 @administration.post("/close", summary="Close a release", responses=_OF_RELEASE)
 async def close_release(request: Request, token: Administrator, id: Id) -> ReleaseShape:
     """Take no reports until the release is opened again. Stored reports stay and can be read."""
     store = collector_of(request).store
-    return await _changed(request, token, id, "closed", partial(store.set_open, id, open=False))
+    return await _changed(request, token, id, "closed", partial(store.set_open, open=False))
 
 
 @administration.put("/rounds/{name}", summary="Open a round", responses=_OF_RELEASE)
 async def open_round(request: Request, token: Administrator, id: Id, name: Name) -> ReleaseShape:
     """Open a new or closed round and make it the current one. Other rounds do not change."""
-    belongs(token, id)
     try:
         round_name(name)
     except DataError as error:
         raise ProblemError(ProblemType.INVALID, f"name: {error}") from None
     store = collector_of(request).store
-    return await _changed(request, token, id, f"opened round {name} of", partial(store.open_round, id, name))
+    return await _changed(request, token, id, f"opened round {name} of", lambda one: store.open_round(one, name))
 
 
 @administration.post("/rounds/{name}/close", summary="Close a round", responses=_OF_ROUND)
 async def close_round(request: Request, token: Administrator, id: Id, name: Name) -> ReleaseShape:
     """Take no more reports for the round, and rewrite the database so that it does not show the order of arrival."""
     store = collector_of(request).store
-    return await _changed(request, token, id, f"closed round {name} of", partial(store.close_round, id, name), name)
+    return await _changed(request, token, id, f"closed round {name} of", lambda one: store.close_round(one, name), name)
 
 
 @administration.delete("/rounds/{name}", summary="Delete a round for good", responses=_TO_FORGET)
@@ -90,33 +89,40 @@ async def forget_round(
     confirm: Annotated[str, Query(description="The round's name again. A deleted round cannot be restored.")],
 ) -> ForgottenShape:
     """Delete a closed round and its reports, also in the database's files."""
-    belongs(token, id)
+    collector = collector_of(request)
+    belongs(token, id, collector.releases.family_of(id))
     if confirm != name:
         raise ProblemError(ProblemType.INVALID, "confirm: repeat the name of the round.")
-    collector = collector_of(request)
-    if (await collector.known(id, name)).stored.takes(name):
+    found = await collector.either(id, name)
+    if any(one.stored.takes(name) for one in parts_of(found)):
         raise ProblemError(ProblemType.ROUND_OPEN, "Close it first: otherwise devices would send their reports again.")
     forgotten = await _done(
-        collector, token, id, f"deleted round {name} of", lambda: collector.store.forget_round(id, name)
+        collector, token, found, f"deleted round {name} of", lambda one: collector.store.forget_round(one, name)
     )
-    return ForgottenShape(forgotten=forgotten)
+    return ForgottenShape(forgotten=sum(forgotten))
 
 
 async def _changed(
-    request: Request, token: StoredToken, id: str, what: str, change: Callable[[], None], round: str | None = None
+    request: Request, token: StoredToken, id: str, what: str, change: Callable[[str], None], round: str | None = None
 ) -> ReleaseShape:
-    """Change the store and log it. Returns the release as it is now."""
-    belongs(token, id)
+    """Change the release, or every member of the family, and log it. Returns it as it is now."""
     collector = collector_of(request)
-    await collector.known(id, round)
-    await _done(collector, token, id, what, change)
-    found = collector.releases.get(id)
-    return release_shape(found, found.stored)
+    belongs(token, id, collector.releases.family_of(id))
+    await _done(collector, token, await collector.either(id, round), what, change)
+    found = collector.releases.either(id)
+    return shape_of(found, {one.stored.id: one.stored for one in parts_of(found)})
 
 
-async def _done(collector: Collector, token: StoredToken, id: str, what: str, change: Callable[[], Result]) -> Result:
+async def _done(
+    collector: Collector,
+    token: StoredToken,
+    found: OpenRelease | OpenFamily,
+    what: str,
+    change: Callable[[str], Result],
+) -> list[Result]:
+    id = found.stored.id
     try:
-        result = await asyncio.to_thread(change)
+        result = await asyncio.to_thread(lambda: [change(one.stored.id) for one in parts_of(found)])
     except KeyError:
         raise ProblemError(ProblemType.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
     finally:

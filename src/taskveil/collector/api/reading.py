@@ -22,12 +22,12 @@ from taskveil.collector.api.openapi import (
     ReleasesShape,
     RoundName,
     problems,
-    release_shape,
+    shape_of,
 )
 from taskveil.collector.estimating import Asked
 from taskveil.collector.exporting import TYPE, exported
 from taskveil.collector.problems import ProblemError, ProblemType
-from taskveil.collector.releases import FRONTIER
+from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, parts_of
 from taskveil.collector.running import collector_of
 from taskveil.collector.store import SHOWN_ID_DIGITS
 from taskveil.collector.tokens import belongs
@@ -54,14 +54,20 @@ _ASKED = (*TOKEN, ProblemType.RELEASE_UNKNOWN, ProblemType.ROUND_UNKNOWN, Proble
     "/v1/releases", summary="Releases and their rounds", response_model=ReleasesShape, responses=problems(*TOKEN)
 )
 async def releases(request: Request, token: Reader) -> ReleasesShape:
-    """All releases that the token is for, with the number of stored reports of each round."""
+    """All releases that the token is for, with the number of stored reports of each round. The members of a family are
+    listed in it, and by themselves only for a token of the member."""
     collector = collector_of(request)
     stored = {one.id: one for one in await asyncio.to_thread(collector.store.releases)}
+    shown: dict[str, OpenRelease | OpenFamily] = {}
+    for one in collector.releases.all():
+        family = collector.releases.family_of(one.stored.id)
+        id = family if family is not None and token.release != one.stored.id else one.stored.id
+        shown.setdefault(id, collector.releases.either(id))
     return ReleasesShape(
         releases=[
-            release_shape(one, stored[one.stored.id])
-            for one in collector.releases.all()
-            if token.release in (None, one.stored.id) and one.stored.id in stored
+            shape_of(one, stored)
+            for id, one in shown.items()
+            if token.release in (None, id) and {part.stored.id for part in parts_of(one)} <= stored.keys()
         ]
     )
 
@@ -76,8 +82,9 @@ async def frontier(
     request: Request, token: Reader, id: Annotated[ReleaseId, Path(description="The release.")]
 ) -> Response:
     """The losses of designs at several privacy budgets, if a frontier.json was registered with the release."""
-    belongs(token, id)
-    release = await collector_of(request).known(id)
+    collector = collector_of(request)
+    belongs(token, id, collector.releases.family_of(id))
+    release = await collector.known(id)
     with contextlib.suppress(KeyError, ValueError, TypeError, RecursionError):
         content = json.loads(release.files[FRONTIER])
         # Not the losses of single records, which a file may hold by mistake.
@@ -109,15 +116,17 @@ async def estimates(
     """The result of `tv.estimate`: means and shares with intervals, beside the volunteers' values. Without `round`,
     people who reported in several rounds are counted several times. An estimate that takes t seconds may be up to
     10 t seconds old."""
-    belongs(token, release)
+    collector = collector_of(request)
+    belongs(token, release, collector.releases.family_of(release))
     if since is not None and round in (None, since):
         raise ProblemError(ProblemType.INVALID, "since: name two different rounds, as round and since.")
     if assume is not None and anytime:
         raise ProblemError(ProblemType.INVALID, "assume: rows with an assumption need anytime=false.")
-    collector = collector_of(request)
-    found = await collector.known(release, round, since)
+    found = await collector.either(release, round, since)
+    if assume is not None and not isinstance(found, OpenRelease):
+        raise ProblemError(ProblemType.INVALID, "assume: name one member of the family as release.")
     asked = Asked(round=round, since=since, anytime=anytime, assume=assume)
-    return Response(await collector.estimates.answer(found.stored, found.veil, asked), media_type=JSON)
+    return Response(await collector.estimates.answer(found, asked), media_type=JSON)
 
 
 @router.get(
@@ -135,8 +144,8 @@ async def estimates(
 )
 async def export(request: Request, token: Reader, release: OfRelease, round: OfRound = None) -> Response:
     """All reports of a release, or of one round, for `taskveil estimate` and `taskveil decode`."""
-    belongs(token, release)
     collector = collector_of(request)
+    belongs(token, release, collector.releases.family_of(release))
     found = await collector.known(release, round)
     pieces = exported(found.veil, collector.store, round)
     try:

@@ -1,0 +1,109 @@
+"""Estimates of families: drawn members are pooled by precision, groups that chose are weighted by people."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import taskveil as tv
+from families import answers, chosen, drawn, means, people
+from taskveil.client.wire import Report, pack_batch
+from taskveil.errors import DataError, TooFewReportsError, WireError
+from taskveil.estimates import FamilyEstimate
+
+
+def sent(veil: tv.Veil, X: np.ndarray) -> list[Report]:
+    layout, release = veil.mechanism.layout, bytes.fromhex(veil.release_id)
+    rng = np.random.default_rng(1)
+    rows = veil.privatize(X).tolist()
+    return [Report(release=release, id=rng.bytes(16), payload=layout.pack(row)) for row in rows]
+
+
+def test_drawn_members_are_pooled_by_precision() -> None:
+    family = tv.Family({"fine": (means(2.0), 1), "coarse": (means(0.5), 1)})
+    X = people(40_000, seed=9)
+    found = tv.estimate(family, family.privatize(X), confidence=1 - 1e-6)
+    assert isinstance(found, FamilyEstimate)
+    one, two = (found.members[name].attributes[0] for name in ("fine", "coarse"))
+    both = found.attributes[0]
+    assert abs(both.mean - one.mean) < 0.2 * abs(both.mean - two.mean)
+    assert both.high - both.low < one.high - one.low
+    assert both.low < X[:, 0].mean() < both.high
+    assert found.shares_of_people == {}
+    assert "has spent" not in found.source
+    assert found.epsilon == family.epsilon
+
+
+def test_groups_that_chose_are_weighted_by_their_numbers_of_people() -> None:
+    """Two equal groups at ε = .5 and 2 weigh a half each; by precision it would be .09 and .91."""
+    family = tv.Family.of_budgets({0.5: means(0.5), 2.0: means(2.0)})
+    low, high = np.full((30_000, 2), 0.2), np.full((30_000, 2), 0.8)
+    reports = {"0.5": means(0.5).privatize(low), "2": means(2.0).privatize(high)}
+    found = tv.estimate(family, reports, confidence=1 - 1e-6)
+    assert found.shares_of_people == {"0.5": 0.5, "2": 0.5}
+    one, two = (found.members[name].attributes[0] for name in ("0.5", "2"))
+    both = found.attributes[0]
+    assert both.mean == pytest.approx((one.mean + two.mean) / 2)
+    assert both.high - both.mean == pytest.approx(np.hypot(one.high - one.mean, two.high - two.mean) / 2)
+    assert both.low < 0.5 < both.high
+    by_precision = tv.estimate([means(0.5), means(2.0)], [means(0.5).privatize(low), means(2.0).privatize(high)])
+    assert by_precision.attributes[0].mean > 0.7  # what this pooling is for
+
+
+def test_weighted_groups_cover() -> None:
+    family = tv.Family.of_budgets({0.5: means(0.5), 2.0: means(2.0)})
+    rng, covered = np.random.default_rng(4), 0
+    for _ in range(200):
+        low, high = rng.random((300, 2)) * 0.4, 0.5 + rng.random((900, 2)) * 0.5
+        found = tv.estimate(family, {"0.5": means(0.5).privatize(low), "2": means(2.0).privatize(high)})
+        assert found.shares_of_people == {"0.5": 0.25, "2": 0.75}
+        row, truth = found.attributes[0], np.vstack([low, high])[:, 0].mean()
+        covered += row.low <= truth <= row.high
+    assert covered >= 180  # 190 expected: less than 180 has a probability below .002
+
+
+def test_a_survey_beside_answers_gives_honest_means_and_drift_by_attribute() -> None:
+    X = 0.5 * people(40_000, seed=12)  # unlike the volunteers
+    found = tv.estimate(drawn(), drawn().privatize(X), confidence=1 - 1e-6)
+    assert 3_700 < found.members["survey"].reports < 4_300
+    for place, row in enumerate(found.attributes):
+        assert row.low < X[:, place].mean() < row.high
+    assert found.drift.raised
+    assert found.members["survey"].drift.raised
+    assert found.frequencies
+    assert set(found.content()["members"]) == {"answers", "survey"}
+
+
+def test_reports_come_as_bytes_in_any_mixture() -> None:
+    X = people(600, seed=2)
+    reports = [*sent(answers(), X), *sent(means(1.0), X)]
+    mixed = [bytes(report) for report in reports] + [bytes(reports[0])]
+    np.random.default_rng(0).shuffle(mixed)  # type: ignore[arg-type]
+    found = tv.estimate(drawn(), mixed)
+    assert {name: one.reports for name, one in found.members.items()} == {"answers": 600, "survey": 600}
+    bodies = [pack_batch(sent(answers(), X)), pack_batch(sent(means(1.0), X))]
+    assert tv.estimate(drawn(), bodies).reports == 1200
+    with pytest.raises(WireError, match="not in the family"):
+        tv.estimate(chosen(), [pack_batch(sent(answers(), X))])
+
+
+def test_small_groups_are_left_out_and_said() -> None:
+    found = tv.estimate(chosen(), {"1": means(1.0).privatize(people()), "2": means(2.0).privatize(people()[:5])})
+    assert set(found.members) == {"1"}
+    assert any("5 reports are left out" in note for note in found.notes)
+    assert found.shares_of_people == {"1": 1.0}
+    with pytest.raises(TooFewReportsError):
+        tv.estimate(chosen(), {"1": means(1.0).privatize(people()[:5])})
+
+
+def test_what_is_wrong_is_said() -> None:
+    with pytest.raises(DataError, match="no member three"):
+        tv.estimate(chosen(), {"three": []})
+    with pytest.raises(DataError, match="one member"):
+        tv.estimate(chosen(), {}, assume="cells")
+
+
+def test_limits_that_hold_at_all_times_are_wider() -> None:
+    reports = {name: veil.privatize(people(3_000)) for name, veil in chosen().members.items()}
+    once, always = (tv.estimate(chosen(), reports, anytime=anytime).attributes[0] for anytime in (False, True))
+    assert always.high - always.low > 1.3 * (once.high - once.low)
