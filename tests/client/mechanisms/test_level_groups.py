@@ -163,7 +163,7 @@ def is_drawn_as(mechanism: LevelResponse, expected: LevelResponse, latent: list[
     return len(drawn) == len(wanted) and bool(chisquare(drawn, wanted).pvalue > 1e-6)
 
 
-LATENT = [1.3, 0.37, -0.6, 1.1]
+LATENT = [1.3, 2.37, -0.6, -4.1]
 LATENTS = {"inside": LATENT, "nan": [np.nan] * 4, "far": [np.inf, -np.inf, 0.25, -1e308]}
 
 
