@@ -12,8 +12,10 @@ from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, PlaneGroup, Response
 from taskveil.client.regions import BoxRegion
 
-REGION = BoxRegion(step=2.0**-12, low=np.array([-8192, 0, -8192, -500]), high=np.array([8192, 4096, 8193, 7000]))
-"""Four latents as the encoders of `releases` give them."""
+REGION = BoxRegion(
+    step=2.0**-12, low=np.array([-8192, 5000, -30_000, -26_000]), high=np.array([40_000, 26_000, 5001, -11_000])
+)
+"""Four latents, of which four in five that `releases.linear` gives lie inside."""
 
 
 def block_group(
@@ -57,7 +59,7 @@ def with_numbers() -> LevelResponse:
     table = LevelGroup(
         places=np.array([3]),
         counts=np.array([2]),
-        levels=np.array([-500, 7000]),
+        levels=np.array([-26_000, -11_000]),
         table=np.array([[5, 2], [2, 5]]),
         chance=2,
     )

@@ -74,7 +74,7 @@ BLOCK_GROUPS: list[tuple[str, str, Change]] = [
     ("levels of blocks that fall", "blocks", tensor(LEVELS, lambda a: a[::-1].copy())),
     ("levels of blocks beyond the region", "blocks", tensor(LEVELS, lambda a: np.append(a[:-1], a[-1] + 1))),
     ("levels that do not reach the region's high", "blocks", tensor(LEVELS, lambda a: np.append(a[:-1], a[-1] - 1))),
-    ("bins beyond the region", "blocks_binned", tensor(LEVELS, lambda a: np.append(a[:-1], 8194))),
+    ("bins beyond the region", "blocks_binned", tensor(LEVELS, lambda a: np.append(a[:-1], 5002))),
     ("bins above the region's low", "blocks_binned", tensor(LEVELS, lambda a: a + np.eye(len(a), dtype=int)[0])),
     ("counts of blocks in doubles", "blocks", tensor(COUNTS, lambda a: a.astype(np.float64))),
     ("a latent of blocks beyond the last", "blocks", tensor(PLACES, first(4))),
