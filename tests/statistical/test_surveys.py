@@ -36,7 +36,7 @@ class Outcome:
         return [label.key[0] for label in self.labels]
 
     def of(self, kind: str, values: np.ndarray) -> np.ndarray:
-        """The columns of `values` (C, t) that are of this kind; "ratios": means, and statistics of the largest group."""
+        """The columns of `values` (C, t) that are of this kind; "ratios": means, and those of a group."""
         ratio = [label.key[0] == "means" or label.key[:3] == ("by", "region", "North") for label in self.labels]
         return values[:, ratio if kind == "ratios" else [one == kind for one in self.kinds]]
 

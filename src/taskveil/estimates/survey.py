@@ -268,6 +268,17 @@ class CrossTable(NamedTuple):
         return np.array([getattr(row, what) for row in self.rows]).reshape([len(values) for _, values in self.axes])
 
 
+def cell_texts(row: Row) -> tuple[str, str]:
+    """The two values of a cell of a cross-table, as text."""
+    first, second = row.label.key[1:3]
+    start, end = row.label.title.split(f", {second}", 1)
+    return _short(start.removeprefix(first)), _short(end)
+
+
+def _short(value: str) -> str:
+    return value.removeprefix("=").removeprefix(" is ").strip()
+
+
 def _titled(row: Row) -> tuple[str, str]:
     """The title of a row's section, and its kind."""
     kind, *names = row.label.key
