@@ -163,8 +163,8 @@ def checked_survey(parts: Mapping[str, Any]) -> SurveyTask:
     task, decoder, encoder, mechanism = (parts[name] for name in ("task", "decoder", "encoder", "mechanism"))
     if not isinstance(task, SurveyTask) or not isinstance(decoder, SurveyDecoder):
         raise DataError("a survey has the task and the decoder of a survey.")
-    if any(parts[name] is not None for name in ("answering", "volunteers", "outputs", "bounds")):
-        raise DataError("a survey has no answers, and keeps nothing of its volunteers but the priors.")
+    if any(parts[name] is not None for name in ("answering", "outputs", "bounds")):
+        raise DataError("a survey has no answers for one person.")
     task = task.on(parts["schema"])
     questions = questions_of(task, encoder, mechanism, decoder)
     expected, region = survey_encoder(task, encoder.low, encoder.high)
