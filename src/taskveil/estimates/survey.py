@@ -271,12 +271,15 @@ class CrossTable(NamedTuple):
 def cell_texts(row: Row) -> tuple[str, str]:
     """The two values of a cell of a cross-table, as text."""
     first, second = row.label.key[1:3]
-    start, end = row.label.title.split(f", {second}", 1)
-    return _short(start.removeprefix(first)), _short(end)
+    start, end = row.label.title.split(f", {second}" if f", {second}" in row.label.title else ", ", 1)
+    return _short(start.removeprefix(first), row.label.key[3]), _short(end.removeprefix(second), row.label.key[4])
 
 
-def _short(value: str) -> str:
-    return value.removeprefix("=").removeprefix(" is ").strip()
+def _short(text: str, value: Any) -> str:
+    """The rest of a title after the name of its field."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return text.removeprefix("=").removeprefix(" is ").strip()
 
 
 def _titled(row: Row) -> tuple[str, str]:
