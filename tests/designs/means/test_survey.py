@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 import taskveil as tv
+from taskveil.designs.means.blocks import shares_of
 from taskveil.designs.means.channels import best_channel
-from taskveil.designs.means.survey import Sample, expected_variances, shares_of
+from taskveil.designs.means.survey import Sample, expected_variances
 from taskveil.errors import TaskError
 from taskveil.veil.surveys import OTHER, questions
 
