@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-from taskveil.estimates.words import contained
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import LevelResponse, PlaneGroup, Response
 from taskveil.client.regions import BoxRegion
+from taskveil.estimates.words import contained
 from taskveil.peers.frequencies import LocalHashing
 
 MOST, SECONDS, BYTES = 1.1, 30.0, 8
