@@ -23,7 +23,7 @@ from taskveil.errors import DataError, DomainError, DoubtfulColumnWarning, TaskE
 from taskveil.progress import SILENT, Progress
 from taskveil.records.schema import Schema
 from taskveil.records.tables import as_volunteers, column_names
-from taskveil.tasks import LinearTask, Task, as_linear, check_task, take_labels
+from taskveil.tasks import LinearTask, MeanTask, Task, as_linear, check_task, take_labels
 from taskveil.veil import Veil
 from taskveil.veil.volunteers import FOLDS, common_values
 
@@ -218,7 +218,7 @@ def as_numbers(X: Any, task: Task, y: Any, schema: Schema, *, fewest: int) -> tu
             DoubtfulColumnWarning,
             stacklevel=callers_line(),
         )
-    task = task.on(schema)
+    task = (task.scaled(records, schema) if isinstance(task, MeanTask) else task).on(schema)
     task.labels(y, len(records))
     return records, task
 

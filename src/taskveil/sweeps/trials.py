@@ -17,11 +17,11 @@ from taskveil.arrays import Floats, Integers
 from taskveil.designs.bounds import heaviest, warn_of
 from taskveil.designs.problem import Problem, as_numbers
 from taskveil.designs.selection import people
-from taskveil.errors import DataError, callers_line
+from taskveil.errors import DataError, TaskError, callers_line
 from taskveil.records.schema import Schema
 from taskveil.records.tables import as_volunteers, column_names, take_rows
 from taskveil.sweeps.options import SweepOptions
-from taskveil.tasks import MeanTask, ModelTask, MultiTask, Task, check_task, take_labels
+from taskveil.tasks import MeanTask, ModelTask, MultiTask, SurveyTask, Task, check_task, take_labels
 
 TEST_SHARE = 0.3
 
@@ -46,6 +46,8 @@ class Trial:
     @classmethod
     def of(cls, X: Any, task: Task, options: SweepOptions) -> Trial:
         """The trial that callers of `sweep` ask for; errors in the data are raised here."""
+        if isinstance(task, SurveyTask):
+            raise TaskError("a survey has no losses of single records to compare: use tv.plan, or taskveil plan.")
         y, (X_test, y_test), block = options.y, options.tested, options.block
         columns, held_out = column_names(X), X_test is None
         given = options.schema

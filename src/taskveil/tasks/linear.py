@@ -9,6 +9,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, own_arrays
 from taskveil.errors import TaskError, needs
+from taskveil.records.inference import harmless_range
 from taskveil.records.schema import Schema
 from taskveil.tasks.costs import Cost, LinearInTruth, SquaredError
 from taskveil.tasks.costs.named import squared_distances
@@ -182,7 +183,8 @@ def spreads(X: Floats, schema: Schema) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class MeanTask(MatrixTask):
-    """The population's mean of Kx, unbiased for any population inside the domain. K has shape (m, n).
+    """The population's mean of Kx, unbiased for any population inside the domain. K has shape (m, n); without K, every
+    field counts in units of its standard deviation among the volunteers, as in `taskveil design --means`.
 
     Designs for it never shrink: the mean of what reports decode to is, in expectation, the mean of Kx over the people
     who sent them, however they differ from the volunteers. Single reports say next to nothing.
@@ -192,12 +194,30 @@ class MeanTask(MatrixTask):
     of weight zero is never asked for and decodes to the volunteers' mean.
     """
 
+    K: Floats = None  # type: ignore[assignment]  # `scaled` makes one of the volunteers' spreads
+
+    def __post_init__(self) -> None:
+        if self.K is not None:
+            super().__post_init__()
+
+    def scaled(self, X: Floats, schema: Schema) -> MeanTask:
+        """The task itself if it has a K; else with 1/spread of every field of the records X (N, n) of a `schema`. A
+        field that is the same for everybody keeps a weight: its mean is that value, not 0."""
+        if self.K is not None:
+            return self
+        if schema.unbounded:  # single values that are out of line must not make all others count for nothing
+            X = np.column_stack([np.clip(column, *harmless_range(column)) for column in X.T])
+        spread = spreads(X, schema)
+        return MeanTask(np.diag(1.0 / np.where(spread > 0, spread, 1.0)))
+
     def on(self, schema: Schema) -> Self:
         """The same task on the numbers that records of a schema become.
 
         A mean is that of the people who *have* a value, so a K that weighs fields one by one also asks how many have
         none: with a quarter of the field's range for a whole share, about what a wrong share can do to the mean.
         """
+        if self.K is None:
+            raise TaskError("a MeanTask without K is scaled by volunteers' records: pass it to tv.design or tv.sweep.")
         wide = super().on(schema)
         if self.width != len(schema) or self.outputs != self.width or (np.diag(np.diag(self.K)) != self.K).any():
             return wide

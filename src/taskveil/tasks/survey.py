@@ -203,7 +203,7 @@ class SurveyTask:
             raise TaskError("a survey has no labels: leave out y. To ask for the label too, make it a column.")
 
     def truth(self, X: Floats, y: Any = None) -> Floats:  # noqa: ARG002 - no labels
-        """The truth (N, 0) of single records X (N, n): statistics are of all people, so there is none."""
+        """The truth (N, 0) of single records X (N, n), whatever y: statistics are of all people, so there is none."""
         return np.empty((len(X), 0))
 
     def predict(self, X: Any) -> NoReturn:
@@ -211,19 +211,19 @@ class SurveyTask:
         raise TaskError(f"a survey has no answers for {len(X)} single records: use tv.estimate for all people.")
 
     def losses(self, estimates: Floats, X: Floats, y: Any = None) -> NoReturn:  # noqa: ARG002
-        """Nothing for `estimates` of single records X: the error of a survey is that of statistics."""
+        """Nothing for `estimates` of single records X, whatever y: the error of a survey is that of statistics."""
         self.predict(X)
 
     pairwise_losses = output_losses = pairwise_output_losses = losses
 
     def linear_form(self, X: Floats, y: Any = None) -> NoReturn:  # noqa: ARG002
-        """Nothing: there is no truth of single records X."""
+        """Nothing: there is no truth of single records X, whatever y."""
         self.predict(X)
 
     constant_output = linear_form
 
     def constant_losses(self, X: Floats, y: Any, X_test: Floats, y_test: Any) -> NoReturn:  # noqa: ARG002
-        """Nothing: one answer to all records X_test is no statistic of them."""
+        """Nothing: one answer for X, y to all records X_test, y_test is no statistic of them."""
         self.predict(X_test)
 
     constant_loss = constant_losses

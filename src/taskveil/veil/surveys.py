@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,6 @@ from taskveil.errors import DataError
 from taskveil.records.schema import Schema
 from taskveil.tasks.survey import SurveyTask, kind_of
 from taskveil.veil.decoders import SurveyDecoder
-
-if TYPE_CHECKING:
-    from taskveil.veil.veil import Veil
 
 GRID_BITS = 24
 """A latent is rounded to this many bits before it is rounded at random to a level: finer than attributes are."""
@@ -224,8 +221,8 @@ def exact_scores(table: Integers, functionals: Floats, prior: Floats) -> Floats:
     return np.asarray(values * scale[:, None])
 
 
-def questions(veil: Veil) -> tuple[Question, ...]:
-    """The questions of a survey, one for each group of its mechanism; DataError for another release."""
+def questions(veil: Any) -> tuple[Question, ...]:
+    """The questions of the `Veil` of a survey, one for each group of its mechanism; DataError for another veil."""
     if not isinstance(veil.task, SurveyTask) or not isinstance(veil.decoder, SurveyDecoder):
         raise DataError("this release is no survey: its task is no tv.SurveyTask.")
     return questions_of(veil.task, veil.encoder, veil.mechanism, veil.decoder)

@@ -16,12 +16,18 @@ have an order and the functionals are cumulative.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.veil.surveys import block_spectra
+from taskveil.veil.volunteers import FEWEST
+
+ANYWHERE = 0.02
+"""The share of the prior that is spread evenly over all levels. It limits the error for people unlike the
+volunteers."""
 
 CANDIDATES = 16
 """Exchanges that are compared at a time, and base blocks at most."""
@@ -112,3 +118,24 @@ def _search(weights: Floats, size: int, width: int, count: int) -> tuple[Integer
         if failed > 4 * CANDIDATES:
             break
     return np.array([np.flatnonzero(block) for block in inside]), cost
+
+
+def shares_of(k: Integers, scales: Sequence[Integers], binned: Sequence[bool]) -> Floats:
+    """(rows,): the shares of people at digits k (N, d) of the rows of these levels, rounded at random between levels.
+
+    They are public, so rows of fewer than ten people have the mean share of such rows, and a small share is spread
+    evenly over all rows, which limits the error for people unlike these.
+    """
+    row, share = np.zeros((1, len(k)), dtype=np.int64), np.ones((1, len(k)))
+    for column, (levels, whole) in enumerate(zip(scales, binned, strict=True)):
+        below = np.searchsorted(levels, k[:, column], side="right") - 1
+        above = np.minimum(below + 1, len(levels) - 1)
+        up = (k[:, column] - levels[below]) / np.maximum(levels[above] - levels[below], 1) * (not whole)
+        row = np.concatenate([row * len(levels) + below, row * len(levels) + above])
+        share = np.concatenate([share * (1.0 - up), share * up])
+    size = int(np.prod([len(levels) for levels in scales]))
+    counts = np.bincount(row.ravel(), weights=share.ravel(), minlength=size)
+    rare = counts < FEWEST
+    if rare.any():
+        counts[rare] = counts[rare].mean()
+    return np.asarray((1.0 - ANYWHERE) * counts / counts.sum() + ANYWHERE / size)

@@ -2,7 +2,8 @@
 
 Latents are single attributes, or directions in which correlated attributes vary together. K x̂ must be unbiased. So the
 latents span all that the task weighs and the domain lets vary, whether or not volunteers vary there. Groups of latents
-are reported together, at a few levels each, by the channel of least variance (`channels`).
+are reported together, at a few levels each, by the channel of least variance (`channels`). A category may be one atom
+instead (`atoms`), which is much better for many values; whichever costs less is taken.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.latent_encoders import LinearEncoder
-from taskveil.client.mechanisms import LevelGroup, LevelResponse
+from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.domain import Domain
+from taskveil.designs.means.atoms import Atom, atoms_of
+from taskveil.designs.means.blocks import ANYWHERE, CANDIDATES
 from taskveil.designs.means.channels import (
     LARGEST,
     LevelReports,
@@ -37,9 +40,7 @@ from taskveil.records.inference import FEWEST_ALIKE
 from taskveil.tasks import MeanTask
 from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
-
-GRID_BITS = 24
-"""A latent is rounded to this many bits before it is rounded at random to a level: finer than attributes are."""
+from taskveil.veil.surveys import GRID_BITS
 
 LEAST = 0.05
 """Channels for smaller budgets have the same patterns: they are searched for at this one."""
@@ -66,10 +67,6 @@ FINE = (16, 24, 32, 48)
 PLAIN = 6.0
 """Where e^ε is so many times the levels, plain randomised response is nearly the best channel."""
 
-ANYWHERE = 0.02
-"""The share of the prior that is spread evenly over all levels. It limits the error for people unlike the
-volunteers."""
-
 APART_IN_RANGE = 2**12
 """Levels are at least this part of the range apart: an exact distinction of neighbouring grid steps costs
 more than rounding at random does."""
@@ -94,9 +91,10 @@ class Directions:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Plan:
-    """Directions, the encoder and the region that they make, and the volunteers' latents there."""
+    """Directions and atoms, the encoder and the region that they make, and the volunteers' latents there."""
 
     directions: Directions
+    atoms: Sequence[Atom]
     encoder: LinearEncoder
     region: BoxRegion
     latents: GridLatents
@@ -104,7 +102,11 @@ class _Plan:
     @property
     def alone(self) -> float:
         """What it costs to report latents one by one."""
-        return total_cost([self.latents.alone(place) for place in range(self.encoder.latent_dim)])
+        return self.cost([self.latents.alone(place) for place in range(len(self.directions.weights))])
+
+    def cost(self, groups: Sequence[LatentGroup]) -> float:
+        """What groups and the atoms cost together, each drawn as often as the root of its cost says."""
+        return total_cost([*groups, *self.atoms])
 
 
 @one_thread()
@@ -116,26 +118,39 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
     box = problem.domain.bounding_box
     # Only ratios of errors decide, in whichever unit the task has them.
     K = task.K / (float(np.abs(task.K * (box.high - box.low)).max()) or 1.0)
-    planned, ways = min(max(epsilon, LEAST), LARGEST), _ways(problem, K)
-    levels, rows = ALONE, most_rows(planned, len(ways[0].weights))
+    planned, ways = min(max(epsilon, LEAST), LARGEST), _ways(problem, K, epsilon)
+    levels, rows, most = ALONE, most_rows(planned, len(ways[0][0].weights)), CANDIDATES
     while True:
-        plans = [_plan(problem, directions, K, planned, levels) for directions in ways]
+        plans = [_plan(problem, *way, K, planned, levels) for way in ways]
         rivals = [plan for plan in plans if plan.alone <= RIVAL * min(plan.alone for plan in plans)]
         parted = [(plan, plan.latents.parted(rows)) for plan in rivals]
-        plan, groups = min(parted, key=lambda found: total_cost(found[1]))
-        veil = _veil(problem, plan, groups, epsilon, name)
+        plan, groups = min(parted, key=lambda found: found[0].cost(found[1]))
+        veil = _veil(problem, plan, groups, epsilon, name, most)
         if veil.size.client_bytes <= problem.on_device.max_bytes or levels == 2:
             return veil
-        # Smaller tables: of fewer latents together, then of fewer levels.
+        # Smaller tables: of fewer latents together, then of fewer levels; fewer base blocks, too.
         levels, rows = (levels, rows // 2) if rows > 1 else (levels // 2, 1)
+        most = max(1, most // 2)
 
 
-def _ways(problem: Problem, K: Floats) -> list[Directions]:
-    """Directions that may be reported; TaskError where the caller allows fewer than the task has."""
-    ways = list(directions_of(problem.X, K, problem.domain))
+def _ways(problem: Problem, K: Floats, epsilon: float) -> list[tuple[Directions, list[Atom]]]:
+    """Directions and atoms that may be reported; TaskError where the caller allows fewer than the task has."""
+    epsilon = min(max(epsilon, LEAST), LARGEST)
+    atoms = atoms_of(problem, K, epsilon)
+    ways: list[tuple[Directions, list[Atom]]] = []
+    if atoms:
+        rest = K.copy()
+        for atom in atoms:
+            rest[:, atom.columns] = 0.0
+        nothing = Directions(weights=np.empty((0, K.shape[1])), offset=np.empty(0), back=np.empty((K.shape[1], 0)))
+        others = list(directions_of(problem.X, rest, problem.domain)) if rest.any() else [nothing]
+        ways = [(directions, atoms) for directions in others]
+    # One latent for each value can only be better if several fields are reported together.
+    if epsilon >= APART or not atoms:
+        ways += [(directions, []) for directions in directions_of(problem.X, K, problem.domain)]
     if (most := problem.on_device.latent_dim) is not None:
-        least = min(len(way.weights) for way in ways)
-        ways = [way for way in ways if len(way.weights) <= most]
+        least = min(len(way.weights) + len(atoms) for way, atoms in ways)
+        ways = [(way, atoms) for way, atoms in ways if len(way.weights) + len(atoms) <= most]
         if not ways:
             raise TaskError(
                 f"latent_dim={most} leaves out some of the {least} directions that this task weighs, and "
@@ -144,27 +159,34 @@ def _ways(problem: Problem, K: Floats) -> list[Directions]:
     return ways
 
 
-def _plan(problem: Problem, directions: Directions, K: Floats, epsilon: float, levels: int) -> _Plan:
-    box = problem.domain.bounding_box
-    encoder = LinearEncoder.of(low=box.low, high=box.high, weights=directions.weights, offset=directions.offset)
-    low = np.zeros(encoder.latent_dim, dtype=np.int64)
-    region = BoxRegion(step=2.0**-GRID_BITS, low=low, high=low + 2**GRID_BITS)
+def _plan(
+    problem: Problem, directions: Directions, atoms: Sequence[Atom], K: Floats, epsilon: float, levels: int
+) -> _Plan:
+    """The latents of directions, and after them those of atoms."""
+    box, count = problem.domain.bounding_box, len(directions.weights)
+    weights = np.concatenate([directions.weights, *(atom.weights[None] for atom in atoms)])
+    offset = np.concatenate([directions.offset, np.zeros(len(atoms))])
+    encoder = LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=offset)
+    tops = np.array([*[1] * count, *(atom.rows - 1 for atom in atoms)], dtype=np.int64)
+    region = BoxRegion(step=2.0**-GRID_BITS, low=np.zeros_like(tops), high=tops << GRID_BITS)
     errors = K @ directions.back * region.step
     gram = errors.T @ errors
-    gram[np.diag_indices(len(gram))] += 1e-12 * np.trace(gram) / len(gram) + 1e-300
-    k = region.enforce(encoder(problem.X))
-    latents = GridLatents(k=k, low=region.low, high=region.high, gram=gram, epsilon=epsilon, alone_levels=levels)
-    return _Plan(directions=directions, encoder=encoder, region=region, latents=latents)
+    gram[np.diag_indices(len(gram))] += 1e-12 * np.trace(gram) / max(len(gram), 1) + 1e-300
+    k, ends = region.enforce(encoder(problem.X))[:, :count], (region.low[:count], region.high[:count])
+    latents = GridLatents(k=k, low=ends[0], high=ends[1], gram=gram, epsilon=epsilon, alone_levels=levels)
+    return _Plan(directions=directions, atoms=atoms, encoder=encoder, region=region, latents=latents)
 
 
-def _veil(problem: Problem, plan: _Plan, groups: Sequence[LatentGroup], epsilon: float, name: str) -> Veil:
+def _veil(problem: Problem, plan: _Plan, groups: Sequence[LatentGroup], epsilon: float, name: str, most: int) -> Veil:
     """Whole numbers for devices, and what their reports say for the server."""
     channels = [group.channel(plan.latents.epsilon) for group in groups]
-    roots = np.sqrt([max(channel.cost, 1e-300) for channel in channels])
+    costs = [channel.cost for channel in channels] + [atom.cost for atom in plan.atoms]
+    roots = np.sqrt(np.maximum(costs, 1e-300))
     chances = np.maximum(1, np.rint(DRAWS * roots / roots.sum())).astype(np.int64)
     mean = problem.X.mean(axis=0)
-    parts, codewords = [], []
-    for group, channel, chance in zip(groups, channels, chances.tolist(), strict=True):
+    parts: list[LevelGroup | BlockGroup] = []
+    codewords = []
+    for group, channel, chance in zip(groups, channels, chances.tolist()[: len(groups)], strict=True):
         table = whole_numbers(channel, epsilon)
         values = exact_values(table, group.points, group.prior)
         steps = np.linalg.solve(plan.latents.root(group.places), values.T) * (float(chances.sum()) / chance)
@@ -178,6 +200,10 @@ def _veil(problem: Problem, plan: _Plan, groups: Sequence[LatentGroup], epsilon:
                 chance=chance,
             )
         )
+    for place, (atom, chance) in enumerate(zip(plan.atoms, chances.tolist()[len(groups) :], strict=True)):
+        block = atom.group(len(plan.directions.weights) + place, chance, epsilon, most)
+        codewords.append(atom.codewords(block, mean, float(chances.sum()) / chance))
+        parts.append(block)
     decoder = CodewordDecoder(codewords=np.concatenate(codewords), sizes=np.array([sum(map(len, codewords))]))
     mechanism = LevelResponse(region=plan.region, groups=tuple(parts))
     return Veil(encoder=plan.encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=name)
@@ -332,7 +358,7 @@ class GridLatents:
         return ways[-1][1]
 
 
-def total_cost(groups: Sequence[LatentGroup]) -> float:
+def total_cost(groups: Sequence[LatentGroup | Atom]) -> float:
     """What groups cost together, each drawn as often as the root of its cost says."""
     return sum(math.sqrt(group.cost) for group in groups) ** 2
 

@@ -30,7 +30,7 @@ from taskveil.client.fields import Words
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, PlaneGroup, Response
 from taskveil.client.regions import BoxRegion
-from taskveil.designs.means.blocks import CANDIDATES, flat_blocks, searched_blocks, subset_variances
+from taskveil.designs.means.blocks import CANDIDATES, flat_blocks, searched_blocks, shares_of, subset_variances
 from taskveil.designs.means.channels import (
     LARGEST,
     LevelReports,
@@ -40,7 +40,6 @@ from taskveil.designs.means.channels import (
 )
 from taskveil.designs.means.design import (
     ALONE,
-    ANYWHERE,
     APART,
     DRAWS,
     FEW,
@@ -71,7 +70,6 @@ from taskveil.veil.surveys import (
     plane_hits,
     survey_encoder,
 )
-from taskveil.veil.volunteers import FEWEST
 
 MOST_ROWS = 1 << 12
 """Rows of a question about several fields; single categories have as many as they have values."""
@@ -210,7 +208,7 @@ class Sample:
             return min((self._listed(digits, most) for most in self._counts()), key=lambda one: one.cost)
         if not numbers:
             blocks = self._blocks(digits, ALONE)
-            if digits[0][1] and len(digits) == 1 and blocks.rows.rows <= FEW and blocks.width > 1:
+            if digits[0][1] and len(digits) == 1 and blocks.rows.rows <= FEW:
                 return min(blocks, self._listed(digits, ALONE), key=lambda one: one.cost)
             return blocks
         fitting = [one for most in range(2, ALONE + 1) if (one := self._blocks(digits, most)).rows.rows <= MOST_ROWS]
@@ -319,27 +317,6 @@ class Sample:
         if len({place for place, _ in digits}) < len(digits) or np.prod(fewest, dtype=float) > MOST_ROWS:
             return None
         return self.made(digits)
-
-
-def shares_of(k: Integers, scales: Sequence[Integers], binned: Sequence[bool]) -> Floats:
-    """(rows,): the shares of people at digits k (N, d) of the rows of these levels, rounded at random between levels.
-
-    They are public, so rows of fewer than ten people have the mean share of such rows, and a small share is spread
-    evenly over all rows, which limits the error for people unlike these.
-    """
-    row, share = np.zeros((1, len(k)), dtype=np.int64), np.ones((1, len(k)))
-    for column, (levels, whole) in enumerate(zip(scales, binned, strict=True)):
-        below = np.searchsorted(levels, k[:, column], side="right") - 1
-        above = np.minimum(below + 1, len(levels) - 1)
-        up = (k[:, column] - levels[below]) / np.maximum(levels[above] - levels[below], 1) * (not whole)
-        row = np.concatenate([row * len(levels) + below, row * len(levels) + above])
-        share = np.concatenate([share * (1.0 - up), share * up])
-    size = int(np.prod([len(levels) for levels in scales]))
-    counts = np.bincount(row.ravel(), weights=share.ravel(), minlength=size)
-    rare = counts < FEWEST
-    if rare.any():
-        counts[rare] = counts[rare].mean()
-    return np.asarray((1.0 - ANYWHERE) * counts / counts.sum() + ANYWHERE / size)
 
 
 def _uniform(task: SurveyTask, region: BoxRegion) -> Integers:
