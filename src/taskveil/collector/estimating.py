@@ -25,6 +25,7 @@ from taskveil.estimates import Estimate, estimate
 from taskveil.estimates.assumed import Assumption
 from taskveil.estimates.rows import finite
 from taskveil.estimates.scores import Tally, scores_of
+from taskveil.estimates.survey import SurveyEstimate, cell_texts
 from taskveil.veil import Veil
 from taskveil.veil.loss_intervals import CONFIDENCE
 
@@ -189,8 +190,20 @@ def _numbers(release: StoredRelease, round: str | None) -> tuple[int, ...]:
 
 
 def table_rows(found: Estimate) -> list[dict[str, Any]]:
-    """The lines of the printed table, each with its group and its place there."""
+    """The lines of the printed table, each with its group and its place there; those of a survey with the title of
+    their section, and those of a cross-table with the texts of their two values."""
     names = ("name", "estimate", "interval", "volunteers", "forged")
+    if isinstance(found, SurveyEstimate):
+        places = {id(row): place for rows in found.groups.values() for place, row in enumerate(rows)}
+        return [
+            {
+                **{"group": section.kind, "place": places[id(row)], "section": section.title},
+                **dict(zip(names, row.cells, strict=True)),
+                **({"cell": list(cell_texts(row))} if section.kind == "pairs" else {}),
+            }
+            for section in found.sections()
+            for row in section.rows
+        ]
     lines = [
         (row, {"group": kind, "place": place, **dict(zip(names, row.cells, strict=True))})
         for kind, rows in found.groups.items()

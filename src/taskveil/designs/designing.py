@@ -170,7 +170,7 @@ def finished(veil: Veil, problem: Problem, columns: tuple[str, ...] | None, targ
             veil.mechanism, veil.decoder, latents, problem.X, problem.task, answers, problem.schema, person=person
         )
         veil = replace(veil, volunteers=volunteers)
-    outputs = answers[1] if answers[1].names else None  # a survey has no answers for single records
+    outputs = answers[1] if answers[1].names else None  # a survey answers for nobody
     return _named(replace(veil, outputs=outputs), problem.schema, columns)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -84,9 +85,13 @@ class Row(NamedTuple):
     @property
     def content(self) -> dict[str, Any]:
         """For JSON. A date is a number of days since 1970 there; `spread` is a common scale for rows of different
-        units, and `forged` is what 1% of forged reports could change."""
+        units, and `forged` is what 1% of forged reports could change. `of` names the fields and values of a survey's
+        statistic."""
         others = {"volunteers": self.volunteers, "spread": self.spread, "forged": FORGED * self.forged}
-        return finite({**self.interval._asdict(), **others, "kind": self.label.kind, "unit": self.label.unit})
+        found = {**self.interval._asdict(), **others, "kind": self.label.kind, "unit": self.label.unit}
+        if self.label.key:
+            found["of"] = [str(one) if isinstance(one, Enum) else one for one in self.label.key[1:]]
+        return finite(found)
 
 
 def finite(content: dict[str, Any]) -> dict[str, Any]:

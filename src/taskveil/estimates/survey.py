@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -95,12 +96,12 @@ class SurveyEstimate(Estimate):
     def _shown(self) -> dict[str, tuple[Row, ...]]:
         return {kind: rows for kind, rows in self.groups.items() if kind not in ("bands", "below")}
 
-    @property
+    @cached_property
     def means(self) -> dict[str, Interval]:
         """By field: the mean over people who have a value."""
         return {row.label.key[1]: row.interval for row in self.groups.get("means", ())}
 
-    @property
+    @cached_property
     def shares(self) -> dict[str, dict[Any, Interval]]:  # type: ignore[override]
         """By field and value: the share of all people; of a large vocabulary, of its candidates."""
         found: dict[str, dict[Any, Interval]] = {}
@@ -110,12 +111,12 @@ class SurveyEstimate(Estimate):
                 found.setdefault(name, {})[one] = row.interval
         return found
 
-    @property
+    @cached_property
     def missing(self) -> dict[str, Interval]:
         """By field: the share of people without a value."""
         return {row.label.key[1]: row.interval for row in self.groups.get("missing", ())}
 
-    @property
+    @cached_property
     def by(self) -> dict[str, dict[Any, dict[str, Any]]]:
         """By field, value and other field: the mean of the other field, or its shares by value."""
         found: dict[str, dict[Any, dict[str, Any]]] = {}
@@ -128,7 +129,7 @@ class SurveyEstimate(Estimate):
                 there[name] = row.interval
         return found
 
-    @property
+    @cached_property
     def pairs(self) -> dict[tuple[str, str], dict[tuple[Any, Any], Interval]]:
         """By two fields and a value of each: the share of all people. None is a missing value."""
         found: dict[tuple[str, str], dict[tuple[Any, Any], Interval]] = {}
@@ -137,7 +138,7 @@ class SurveyEstimate(Estimate):
             found.setdefault((first, second), {})[a, b] = row.interval
         return found
 
-    @property
+    @cached_property
     def histograms(self) -> dict[str, HistogramEstimate]:
         """By field."""
         names = dict.fromkeys(row.label.key[1] for row in self.groups.get("histograms", ()))
@@ -265,6 +266,17 @@ class CrossTable(NamedTuple):
     def numbers(self, what: str) -> Floats:
         """(a, b): this number of every row."""
         return np.array([getattr(row, what) for row in self.rows]).reshape([len(values) for _, values in self.axes])
+
+
+def cell_texts(row: Row) -> tuple[str, str]:
+    """The two values of a cell of a cross-table, as text."""
+    first, second = row.label.key[1:3]
+    start, end = row.label.title.split(f", {second}", 1)
+    return _short(start.removeprefix(first)), _short(end)
+
+
+def _short(value: str) -> str:
+    return value.removeprefix("=").removeprefix(" is ").strip()
 
 
 def _titled(row: Row) -> tuple[str, str]:

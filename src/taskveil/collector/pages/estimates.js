@@ -69,8 +69,17 @@ export function estimates(answer, { since, all, several }) {
   ];
 }
 
-/** Rows by what they are of; what the release was designed for comes first. */
+/** Rows by what they are of; what the release was designed for comes first. Those of a survey come with their sections. */
 function tables(rows) {
+  if (rows.some(({ section }) => section)) {
+    const titles = [...new Set(rows.map(({ section }) => section))];
+    return titles.map((name) => {
+      const members = rows.filter(({ section }) => section === name);
+      const known = members.some(({ numbers }) => Number.isFinite(numbers.volunteers));
+      const share = members.every(({ numbers }) => numbers.kind === "share");
+      return { name, rows: members, scale: share ? percentages : known ? standardised : ranged, cross: members[0].cell !== undefined };
+    });
+  }
   const of = (groups, share) =>
     rows.filter(({ group, numbers }) => groups.includes(group) && (numbers.kind === "share") === share);
   return [
@@ -123,8 +132,61 @@ function percentages(rows) {
   return { at, low: 0, high, ticks, caption: "Dots show the share among people." };
 }
 
-function table({ name, rows, scale: scaled, about }, { since, all, held }) {
+/** Means of one unit, from the least limit to the largest. */
+function ranged(rows) {
+  const known = rows.map(({ numbers }) => numbers).filter(({ mean, low, high }) => [mean, low, high].every(Number.isFinite));
+  const [low, high] = [Math.min(...known.map((one) => one.low)), Math.max(...known.map((one) => one.high))];
+  const at = ({ numbers }) => (known.includes(numbers) ? { low: numbers.low, mean: numbers.mean, high: numbers.high } : null);
+  if (!(high > low) || known.some(({ kind }) => kind !== "number")) return { at: () => null, low: 0, high: 1, ticks: [] };
+  const digits = Math.max(0, 1 - Math.floor(Math.log10(high - low)));
+  const said = (value) => value.toLocaleString("en", { maximumFractionDigits: digits });
+  const ticks = [low, (low + high) / 2, high].map((value) => [value, said(value)]);
+  return { at, low, high, ticks, caption: "Dots show the mean among people." };
+}
+
+/** A cross-table: a line for every value of the first field, a column for every value of the second. */
+function crossed({ name, rows }, { all, held }) {
+  const [down, across] = [0, 1].map((axis) => [...new Set(rows.map(({ cell }) => cell[axis]))]);
+  const [first, second] = name.split(" × ");
+  const found = (a, b) => rows.find(({ cell }) => cell[0] === a && cell[1] === b);
+  const shown = all ? down : down.slice(0, MOST);
+  return el(
+    "table",
+    { class: "cross", "data-key": name },
+    el(
+      "caption",
+      {},
+      el("b", {}, name),
+      " ",
+      el("span", { class: "note" }, `Shares of all people, with their ${held}. ${first} is down, ${second} across.`),
+    ),
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, first), across.map((b) => el("th", { scope: "col" }, b)))),
+    el(
+      "tbody",
+      {},
+      shown.map((a) =>
+        el(
+          "tr",
+          { "data-key": a },
+          el("th", { scope: "row" }, a),
+          across.map((b) => {
+            const cell = found(a, b);
+            const label = { "data-label": b };
+            return el("td", label, cell && [el("span", {}, cell.estimate), el("small", {}, cell.interval)]);
+          }),
+        ),
+      ),
+    ),
+  );
+}
+
+function table(one, options) {
+  return one.cross ? crossed(one, options) : listed(one, options);
+}
+
+function listed({ name, rows, scale: scaled, about }, { since, all, held }) {
   const scale = scaled(rows);
+  const volunteers = rows.some((row) => row.volunteers !== "unknown");
   const changes = since !== "" && rows.some((row) => row.change);
   const apart = new Set(rows.map(({ forged }) => forged)).size > 1; // else one sentence says it of all rows
   const forged = !apart && `${rows[0].forged === "no limit" ? "without limit" : `by ${rows[0].forged.replace("±", "")}`}.`;
@@ -159,7 +221,7 @@ function table({ name, rows, scale: scaled, about }, { since, all, held }) {
         ),
         column("people", { class: "estimate" }),
         column(held, { class: "limits" }),
-        column("volunteers", { class: "own" }),
+        volunteers && column("volunteers", { class: "own" }),
         changes && column(`since ${since}`, { class: "change" }),
         apart && column("1% forged", { class: "forged" }),
       ),
@@ -175,7 +237,7 @@ function table({ name, rows, scale: scaled, about }, { since, all, held }) {
           el("td", { class: "picture", "aria-hidden": "true" }, picture(scale.at(row), percent, scale)),
           el("td", { class: "estimate" }, row.estimate),
           el("td", { class: "limits" }, row.interval),
-          el("td", { class: "own", "data-label": "volunteers" }, el("span", {}, row.volunteers)),
+          volunteers && el("td", { class: "own", "data-label": "volunteers" }, el("span", {}, row.volunteers)),
           changes && changed(row, since),
           apart && el("td", { class: "forged", "data-label": "1% forged" }, row.forged),
         ),
