@@ -11,7 +11,6 @@ where it is shown. A ratio is our squared error over that of the best peer. Exit
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 import time
 import warnings
@@ -23,20 +22,21 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
 import pandas as pd
-from benchmarks.surveys_data import QUESTIONNAIRES, Questionnaire, halving_weights, mean_tables
+from benchmarks.surveys_data import halving_weights, mean_tables
 from benchmarks.surveys_histograms import histograms
+from benchmarks.surveys_questionnaires import questionnaires
 from benchmarks.surveys_words import words
 
 import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.designs.problem import Problem
-from taskveil.peers.frequencies import SubsetSelection, best_frequencies
-from taskveil.peers.literature import LITERATURE, Scaled, importance, second_moment
+from taskveil.peers.frequencies import best_frequencies
+from taskveil.peers.literature import LITERATURE, Scaled, importance
 from taskveil.veil.surveys import Question, questions
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 VALUES = (2, 3, 5, 10, 50, 256, 1_000)
-MOST_SHARES, MOST_QUESTIONS = 1.03, 1.03
+MOST_SHARES = 1.03
 VOLUNTEERS = 4_000
 
 
@@ -113,80 +113,6 @@ def shares_table(quick: bool) -> Iterator[Line]:
                 )
 
 
-def questionnaire_table(quick: bool) -> Iterator[Line]:
-    """Every mean, share and cell of a questionnaire, each asked with the same probability as ours."""
-    yield Line(f"{'questionnaire':22s} {'ε':>4s} {'statistics':>10s} {'means':>7s} {'shares':>7s} {'cells':>7s} "
-               f"{'by':>7s} {'worst':>7s}   ratios of squared errors: means over the statistics")  # fmt: skip
-    for questionnaire in QUESTIONNAIRES[:1] if quick else QUESTIONNAIRES:
-        for epsilon in (1.0,) if quick else EPSILONS:
-            found = dict(compared(questionnaire, epsilon))
-            by_kind = {kind: [ratio for key, ratio in found.items() if key[0] == kind] for kind in KINDS}
-            worst = max(found.values())
-            total = [ratio for kind in ("shares", "cells") for ratio in by_kind[kind]]
-            good = max((float(np.mean(total)) if total else 0.0), float(np.mean(by_kind["means"] or [0.0]))) <= 1.03
-            cells = " ".join(f"{np.mean(ratios):7.3f}" if ratios else f"{'–':>7s}" for ratios in by_kind.values())
-            yield Line(
-                f"{questionnaire.name:22s} {epsilon:4g} {len(found):10d} {cells} {worst:7.3f}"
-                + ("" if good else "  MISSED"),
-                good,
-            )
-
-
-KINDS = ("means", "shares", "cells", "by")
-
-
-def compared(questionnaire: Questionnaire, epsilon: float) -> Iterator[tuple[tuple[str, ...], float]]:
-    """For every statistic of every question, its kind and name, and our variance over the best peer's.
-
-    Peers ask the same question of the same share of people. They report a number by the best of the mechanisms for one
-    number, and a category, or the cells of two, by the best of those for shares. A mean by group is the number, centred
-    at the group's mean, in one of the groups drawn at random.
-    """
-    veil = tv.design(questionnaire.table, questionnaire.task, epsilon=epsilon, schema=questionnaire.schema)
-    for question in questions(veil):
-        yield from _question(question, epsilon)
-
-
-def _question(question: Question, epsilon: float) -> Iterator[tuple[tuple[str, ...], float]]:
-    prior, digits = question.prior, question.values
-    numbers = [
-        np.array([math.nan if level is None else float(level) for level in levels])[places]
-        if any(type(level) is float for level in levels) and not binned
-        else None
-        for levels, places, binned in zip(question.levels, digits, question.binned, strict=True)
-    ]
-    name = " × ".join(question.fields)
-    if all(number is None for number in numbers):
-        # Of all peers, subset selection has the least total error of shares (a test of the peers says so).
-        peer = SubsetSelection.best(question.rows, epsilon)
-        kind = "shares" if len(digits) == 1 else "cells"
-        for row in range(question.rows):
-            weights = np.eye(question.rows)[row]
-            ours = question.variance(weights, prior)
-            yield (kind, name, str(row)), ours / peer.variance(prior, weights)
-        return
-    if len(digits) == 1 and numbers[0] is not None and not np.isnan(numbers[0]).any():
-        value = numbers[0]
-        middle, half = (value.max() + value.min()) / 2, (value.max() - value.min()) / 2
-        z = (value - middle) / half
-        theirs = half**2 * (second_moment(z, prior, epsilon) - float(prior @ z) ** 2)
-        yield ("means", name), question.variance(value, prior) / theirs
-    if len(digits) == 2 and sum(number is not None for number in numbers) == 1:
-        place = next(place for place, number in enumerate(numbers) if number is not None)
-        value, group = numbers[place], digits[1 - place]
-        groups = len(question.levels[1 - place])
-        for one in range(groups):
-            inside = (group == one) & ~np.isnan(value)
-            share = float(prior[inside].sum())
-            if share < 0.02:  # hardly anybody is there: a ratio of such counts has no variance to speak of
-                continue
-            mean = float(prior[inside] @ value[inside]) / share
-            functional = np.where(inside, np.nan_to_num(value) - mean, 0.0) / share
-            half = float(np.abs(functional).max())
-            theirs = groups * half**2 * second_moment(functional / half, prior, epsilon)
-            yield ("by", name, str(one)), question.variance(functional, prior) / theirs
-
-
 def weights_table(quick: bool) -> Iterator[Line]:
     """Means with halving weights: peers that sample attributes evenly, and by importance as we do."""
     yield Line(
@@ -216,8 +142,8 @@ PARTS: dict[str, tuple[str, Callable[[bool], Iterator[Line]]]] = {
               lambda quick: map_lines(words(quick))),
     "histograms": ("Wasserstein error of histograms against the square wave mechanism (at most 1.05)",
                    lambda quick: map_lines(histograms(quick))),
-    "questionnaires": ("Every statistic of a questionnaire, same sampling (means of ratios at most 1.03)",
-                       questionnaire_table),
+    "questionnaires": ("Every statistic of a questionnaire, peers with optimal sampling too (in all at most 1.03)",
+                       lambda quick: map_lines(questionnaires(quick))),
     "weights": ("Means with halving weights (at most 1.02)", weights_table),
 }  # fmt: skip
 

@@ -42,9 +42,6 @@ MIN_VOLUNTEERS = HELD_OUT_PARTS * MIN_GROUP
 """With fewer volunteers none are held out, because the mean loss of so few people is too uncertain. With fewer held out
 no column is named: with fifteen, one in six would be named by mistake."""
 
-PEOPLE = 10_000
-"""Margins of a survey are printed for so many people; `taskveil plan` has others."""
-
 NO_SIGNAL = 0.01
 """Reports that explain at most this share of a column's variance contain almost no information about the column."""
 
@@ -172,7 +169,7 @@ def design(
     if job.about is not None:
         print_line(job.about)
     if isinstance(job.task, tv.SurveyTask):
-        for line in plan_of(veil, people=PEOPLE).table().split("\n"):
+        for line in plan_of(veil).table().split("\n"):
             print_line(line)
     elif isinstance(job.task, tv.MeanTask):
         _print_error(judgement)
@@ -195,7 +192,7 @@ def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[st
         "method": veil.method,
         "columns": list(veil.columns or ()),
         "considered": [asdict(entry) for entry in veil.considered],
-        **({} if not isinstance(veil.task, tv.SurveyTask) else {"margins": plan_of(veil, people=PEOPLE).to_dicts()}),
+        **({} if not isinstance(veil.task, tv.SurveyTask) else {"margins": plan_of(veil).to_dicts()}),
         **({"held_out": 0, "loss": None} if judgement is None else judgement.as_json()),
     }
 

@@ -27,6 +27,7 @@ from taskveil.designs.domain import Domain
 from taskveil.designs.problem import OnDevice
 from taskveil.errors import BudgetError, DataError, TaskError, needs
 from taskveil.estimates.labels import Label
+from taskveil.estimates.picture import MOST_ROWS
 from taskveil.estimates.rows import SCARCE, attribute_labels
 from taskveil.estimates.survey_statistics import Statistic, statistics
 from taskveil.progress import Progress, Show
@@ -41,9 +42,6 @@ from taskveil.veil.surveys import Question, questions
 
 QUICK = 400
 """Records that the quick design of a model uses at most: enough to see which budgets are out of reach."""
-
-MOST_DRAWN = 40
-"""Statistics in one picture at most, those of the widest margins."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,7 +202,7 @@ class Plan:
             from taskveil import style
         named = list(self._by_name().values())
         named.sort(key=lambda rows: rows[0].margin(self.people) / (rows[0].width or 1.0))
-        shown = named[-MOST_DRAWN:]
+        shown = named[-MOST_ROWS:]
         fig, (ax,) = style.figure(width=7.0, height=1.6 + 0.22 * len(shown) if shown else 3.6)
         if not self.rows:
             ax.plot(self.epsilons, [math.nan if one is None else one for one in self.kept], "o-")
@@ -216,7 +214,7 @@ class Plan:
             margins = [100.0 * row.margin(self.people) / (row.width or 1.0) for _, row in there]
             ax.plot(margins, [place for place, _ in there], "o", markersize=4, label=f"ε = {epsilon:g}")
         if self.rows:
-            most = f"; the widest {MOST_DRAWN} of {len(named)}" if len(named) > MOST_DRAWN else ""
+            most = f"; the widest {MOST_ROWS} of {len(named)}" if len(named) > MOST_ROWS else ""
             ax.set(xscale="log", xlabel="95% margin: points of a share, % of the range of a number")
             ax.set_yticks(range(len(shown)), [_short(rows[0].label.title) for rows in shown], fontsize=8)
             ax.set_title(f"{self.people:,} people{most}", fontsize=10, loc="left")
@@ -293,8 +291,8 @@ def plan(
     return Plan(people=people, epsilons=budgets, rows=tuple(rows), kept=kept, basis=basis)
 
 
-def plan_of(veil: Veil, *, people: int) -> Plan:
-    """The expected margins of a survey that is designed already."""
+def plan_of(veil: Veil, *, people: int = 10_000) -> Plan:
+    """The expected margins of a survey that is designed already, for so many people."""
     epsilon = veil.guarantee.epsilon
     basis = "Computed for people like the volunteers of the design."
     return Plan(people=people, epsilons=(epsilon,), rows=tuple(_survey(veil, epsilon)), kept=(), basis=basis)

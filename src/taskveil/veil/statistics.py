@@ -164,7 +164,7 @@ def checked_survey(parts: Mapping[str, Any]) -> SurveyTask:
     if not isinstance(task, SurveyTask) or not isinstance(decoder, SurveyDecoder):
         raise DataError("a survey has the task and the decoder of a survey.")
     if any(parts[name] is not None for name in ("answering", "outputs", "bounds")):
-        raise DataError("a survey has no answers for single records.")
+        raise DataError("a survey has no answers for one person.")
     task = task.on(parts["schema"])
     questions = questions_of(task, encoder, mechanism, decoder)
     expected, region = survey_encoder(task, encoder.low, encoder.high)
