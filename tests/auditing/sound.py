@@ -6,7 +6,7 @@ import numpy as np
 
 import releases
 import taskveil as tv
-from auditing import foreign, leaks, mixed
+from auditing import balls, foreign, leaks, mixed
 from auditing.exhibits import WIDE, codebook_veil, laplace, laplace_veil, lattice_veil, stage, sum_veil
 from auditing.levels import NearestLevel, level_veil
 from auditing.museum import Exhibit
@@ -61,6 +61,14 @@ SOUND = [
     Exhibit(
         name="levels without a lot, ε = 2",
         make=lambda: level_veil(2.0, groups=NearestLevel),
+        epsilon=2.0,
+        dim=2,
+        long_only=True,
+    ),
+    Exhibit(name="vectors in a ball, ε = 2", make=lambda: balls.ball_veil(2.0), epsilon=2.0, dim=2, trials=40_000),
+    Exhibit(
+        name="vectors in a ball in their own direction, ε = 2",
+        make=lambda: balls.ball_veil(2.0, balls.OwnDirection),
         epsilon=2.0,
         dim=2,
         long_only=True,
