@@ -31,9 +31,9 @@ export function seeded(region: Box, rows: number, size: number, quantiles: Float
   sound &&= entries <= 2 ** 15 && Number.isInteger(Math.log2(entries)) && quantiles.every((v) => v >= 1);
   sound &&= radius >= 1 && region.low.every((v) => v === -radius) && region.high.every((v) => v === radius);
   const largest = quantiles.reduce((most, v) => Math.max(most, v), 0);
-  const product = dim * radius * largest;
-  const score = rows ? rows * (Math.floor(product / SPREAD) + 1) * largest : product;
-  sound &&= Math.max(dim * radius ** 2, product, score, 2 * radius * FINE) < EXACT;
+  const far = Math.ceil(Math.sqrt(dim)) * radius * largest; // ‖k‖₁ ≤ √d · radius in the ball
+  const score = rows ? rows * (Math.floor(far / SPREAD) + 1) * largest : far;
+  sound &&= Math.max(dim * radius ** 2, far, score, 2 * radius * FINE) < EXACT;
   const table = new Float64Array(2 * entries);
   table.set(quantiles);
   table.set(quantiles.map((v) => -v), entries);

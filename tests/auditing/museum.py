@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import taskveil as tv
-from auditing import blocks, leaks, levels, mixed
+from auditing import balls, blocks, leaks, levels, mixed
 from auditing.exhibits import (
     STEP,
     WIDE,
@@ -177,6 +177,38 @@ BROKEN = [
         epsilon=2.0,
         by=("bound",),
         dim=2,
+    ),
+    Exhibit(
+        name="a ball's response with √2 of its budget",
+        make=lambda: balls.ball_veil(2.0, balls.LoudBall),
+        epsilon=2.0,
+        by=("bound",),
+        dim=2,
+        trials=20_000,
+    ),
+    Exhibit(
+        name="a ball's seed chosen by the record",
+        make=lambda: balls.ball_veil(2.0, balls.SeedOfTheRecord),
+        epsilon=2.0,
+        by=("bound",),
+        dim=2,
+        trials=40_000,
+    ),
+    Exhibit(
+        name="a ball's favoured set with a member twice",
+        make=lambda: balls.ball_veil(2.0, balls.RepeatedMembers),
+        epsilon=2.0,
+        by=("latents inside their set",),
+        dim=2,
+        trials=2_000,
+    ),
+    Exhibit(
+        name="a ball's response 1% above e^ε",
+        make=lambda: balls.ball_veil(1.0, balls.Understated),
+        epsilon=1.0,
+        by=("claim covers the parameters",),
+        dim=2,
+        trials=2_000,
     ),
     Exhibit(
         name="a block with a residue twice",

@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
-from taskveil.arrays import EXACT, Floats, Integers
+from taskveil.arrays import EXACT, Bools, Floats, Integers, blocks
 from taskveil.client import entropy
 from taskveil.client.mechanisms.base import ResponseMechanism
 from taskveil.client.mechanisms.response import Response, top
@@ -55,7 +55,8 @@ class BallResponse(ResponseMechanism):
             raise MechanismError("the region of a ball is a cube around zero.")
         if code.dim != dim or code.size != self.response.size:
             raise MechanismError("codewords must have the region's dimensions and be as many as the response has.")
-        product = dim * radius * code.largest
+        # A vector in the ball has ‖k‖₁ ≤ √d · radius.
+        product = (math.isqrt(dim - 1) + 1) * radius * code.largest
         score = code.rows * (product // SPREAD + 1) * code.largest if code.rows else product
         if max(dim * radius**2, product, score, 2 * radius << 16) >= EXACT:
             raise MechanismError("scores are too large to be exact; use a coarser grid.")
@@ -91,9 +92,21 @@ class BallResponse(ResponseMechanism):
         length = np.floor(np.sqrt((k * k).sum(axis=1).astype(np.float64)) * 2.0**16).astype(np.int64)
         return whole + np.minimum(length, whole), 2 * whole
 
-    def favoured(self, seeds: Integers, k: Integers) -> Integers:
-        """Seeds (N, 2) and vectors (N, d) → the codewords of highest score (N, m)."""
-        return top(self.codewords.scores(seeds, k), self.response.favoured)
+    def favoured(self, seeds: Integers, vectors: Integers) -> Integers:
+        """Seeds (N, 2) and vectors (N, M, d) → the codewords of highest score (N, M, m)."""
+        size, favoured = self.response.size, self.response.favoured
+        best = np.empty((*vectors.shape[:2], favoured), dtype=np.int64)
+        for some in blocks(len(seeds), size * vectors.shape[1]):
+            scores = self.codewords.scores(seeds[some], vectors[some])
+            best[some] = top(scores.reshape(-1, size), favoured).reshape(*scores.shape[:2], favoured)
+        return best
+
+    def _favours(self, codes: Integers, scores: Floats) -> Bools:
+        """Numbers of codewords (N,) and scores (N, M, size) → whether each is among the m highest (N, M): whether fewer
+        than m come before it. No scores are sorted."""
+        own = np.take_along_axis(scores, codes[:, None, None], axis=2)
+        level = (scores == own) & (np.arange(self.response.size) < codes[:, None, None])
+        return np.asarray((scores > own).sum(axis=2) + level.sum(axis=2) < self.response.favoured)
 
     def __call__(self, latents: Floats) -> Integers:
         """Any floats (N, d) → reports (N, 3)."""
@@ -101,7 +114,7 @@ class BallResponse(ResponseMechanism):
         seeds = _fresh_seeds(len(k))
         part, draws = self._likely(k)
         own = entropy.uniform_below(draws, len(k)) < part
-        codes = self.response(self.favoured(seeds, np.where(own[:, None], k, -k)))
+        codes = self.response(self.favoured(seeds, np.where(own[:, None], k, -k)[:, None])[:, 0])
         return np.column_stack([seeds, codes])
 
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
@@ -109,10 +122,13 @@ class BallResponse(ResponseMechanism):
         k = self.inside(self.region.enforce(latents))
         part, draws = self._likely(k)
         both, chances = np.concatenate([k, -k]), np.empty((len(reports), len(k)))
-        for number, report in enumerate(reports):
-            favoured = self.favoured(np.tile(report[:2], (len(both), 1)), both)
-            found = np.exp(self.response.log_chances((favoured == report[2]).any(axis=1)))
-            chances[number] = (part * found[: len(k)] + (draws - part) * found[len(k) :]) / draws
+        for some in blocks(len(reports), max(both.size, len(both) * self.response.size)):
+            seeds, codes = reports[some, :2], reports[some, 2]
+            favoured = self._favours(
+                codes, self.codewords.scores(seeds, np.broadcast_to(both, (len(seeds), *both.shape)))
+            )
+            found = np.exp(self.response.log_chances(favoured))
+            chances[some] = (part * found[:, : len(k)] + (draws - part) * found[:, len(k) :]) / draws
         return np.log(chances) - 64.0 * math.log(2.0)
 
     def fault(self, k: Integers) -> str | None:
@@ -123,7 +139,7 @@ class BallResponse(ResponseMechanism):
         if ((k * k).sum(axis=1) > self.radius**2).any() or not ((part >= 0) & (part <= draws)).all():
             return "A vector lies outside the ball."
         seeds = _fresh_seeds(len(k))
-        sets = np.sort(self.favoured(seeds, k), axis=1)
+        sets = np.sort(self.favoured(seeds, k[:, None])[:, 0], axis=1)
         distinct = (np.diff(sets, axis=1) > 0).all() and sets.min() >= 0 and sets.max() < self.response.size
         if not distinct or sets.shape[1] != self.response.favoured:
             return "A favoured set has not exactly m distinct members."

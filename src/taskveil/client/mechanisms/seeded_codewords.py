@@ -18,6 +18,7 @@ This module ships to devices: numpy and the standard library only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -77,31 +78,38 @@ class SeededCodewords:
         found[..., width - half :] = self._table[(words[..., :half] >> np.uint32(16)) & mask]
         return found
 
-    def _matrix_numbers(self, seeds: Integers, start: int, count: int, width: int) -> Floats:
-        """(N, count, width): rows of numbers, the first of them from word `start`."""
+    def _lines(self, seeds: Integers, start: int, lines: slice, width: int) -> Floats:
+        """(N, lines, width): some of the lines of numbers whose first one begins with word `start`."""
         words = -(-width // 2)
-        return self._numbers(seeded_words(seeds, start + np.arange(count * words)).reshape(-1, count, words), width)
+        places = start + np.arange(lines.start * words, lines.stop * words)
+        return self._numbers(seeded_words(seeds, places).reshape(len(seeds), -1, words), width)
 
-    def listed(self, seeds: Integers) -> Floats:
-        """Seeds (N, 2) → the first half of their codewords (N, size/2, inner)."""
-        return self._matrix_numbers(seeds, 0, self.size // 2, self.inner)
+    @property
+    def _matrix_start(self) -> int:
+        """The first word of the matrix: those of the codewords come before."""
+        return self.size // 2 * -(-self.inner // 2)
 
-    def matrix(self, seeds: Integers) -> Floats:
-        """Seeds (N, 2) → the matrices W (N, rows, dim)."""
-        return self._matrix_numbers(seeds, self.size // 2 * (-(-self.inner // 2)), self.rows, self.dim)
+    def _products(self, seeds: Integers, columns: Floats) -> Floats:
+        """The matrix times columns (N, dim, M) → (N, rows, M)."""
+        parts = [
+            self._lines(seeds, self._matrix_start, lines, self.dim) @ columns
+            for lines in _parts(self.rows, len(seeds) * self.dim)
+        ]
+        return np.concatenate(parts, axis=1)
 
-    def scores(self, seeds: Integers, k: Integers) -> Floats:
-        """Seeds (N, 2) and vectors (N, dim) → the score of every codeword (N, size): its product with the vector over
-        its length."""
-        scores = np.empty((len(k), self.size))
-        for some in blocks(len(k), self.size // 2 * self.inner + self.rows * self.dim):
-            vectors = k[some].astype(np.float64)[:, :, None]
+    def scores(self, seeds: Integers, vectors: Integers) -> Floats:
+        """Seeds (N, 2) and vectors (N, M, dim) → the score of every codeword (N, M, size): its product with the vector
+        over its length. All vectors in a row share the seed."""
+        half, scores = self.size // 2, np.empty((*vectors.shape[:2], self.size))
+        for some in blocks(len(seeds), half * self.inner + self.rows * self.dim):
+            columns = vectors[some].astype(np.float64).transpose(0, 2, 1)
             if self.rows:
-                vectors = np.floor(self.matrix(seeds[some]) @ vectors / SPREAD)
-            codewords = self.listed(seeds[some])
-            lengths = np.sqrt(np.einsum("nki,nki->nk", codewords, codewords))
-            scores[some, : self.size // 2] = (codewords @ vectors)[:, :, 0] / lengths
-        scores[:, self.size // 2 :] = -scores[:, : self.size // 2]
+                columns = np.floor(self._products(seeds[some], columns) / SPREAD)
+            for lines in _parts(half, len(columns) * self.inner):
+                codewords = self._lines(seeds[some], 0, lines, self.inner)
+                lengths = np.sqrt(np.einsum("nki,nki->nk", codewords, codewords))
+                scores[some, :, lines] = (codewords @ columns).transpose(0, 2, 1) / lengths[:, None, :]
+        scores[:, :, half:] = -scores[:, :, :half]
         return scores
 
     def directions(self, seeds: Integers, codes: Integers) -> Floats:
@@ -112,10 +120,17 @@ class SeededCodewords:
         found *= np.where(codes < half, 1.0, -1.0)[:, None] / np.linalg.norm(found, axis=1, keepdims=True)
         if not self.rows:
             return found
-        wide = np.empty((len(codes), self.dim))
+        wide = np.zeros((len(codes), self.dim))
         for some in blocks(len(codes), self.rows * self.dim):
-            wide[some] = (found[some, None, :] @ self.matrix(seeds[some]))[:, 0] / SPREAD
+            for lines in _parts(self.rows, len(seeds[some]) * self.dim):
+                numbers = self._lines(seeds[some], self._matrix_start, lines, self.dim)
+                wide[some] += (found[some, None, lines] @ numbers)[:, 0] / SPREAD
         return wide
+
+
+def _parts(count: int, width: int) -> Iterator[slice]:
+    """So many lines of this width, as many at a time as stay in the processor's cache."""
+    return (slice(some.start, min(some.stop, count)) for some in blocks(count, width))
 
 
 def seeded_words(seeds: Integers, places: Integers) -> Words:

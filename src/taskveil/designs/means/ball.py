@@ -28,7 +28,11 @@ from taskveil.veil.channels.ball import Lean, lean_of
 from taskveil.veil.decoders import BallDecoder
 
 ROWS = 64
-"""Dimensions that vectors of more than twice as many are projected to. It raises the error by 1/(2·64)."""
+"""Dimensions that vectors of more than twice as many may be projected to, or 128, 256, …: where there are thousands, so
+that a report takes too long otherwise. With d dimensions left, the error rises by about (1 + ε)/(2d)."""
+
+MOST_DRAWN = MOST_NUMBERS // 2
+"""Numbers that the codewords and the matrix of a report have at most: 10 ms in Python."""
 
 QUANTILES = 2**12
 """Entries of the table of normal quantiles: its fourth moment is that of a normal distribution but for 3·10^-4."""
@@ -36,8 +40,7 @@ QUANTILES = 2**12
 
 def ball_veil(problem: Problem, ball: Ball, asked: Integers, epsilon: float, name: str) -> Veil:
     """The veil whose reports are directions of the attributes `asked` (d,), 2 or more, of records in a ball."""
-    rows = ROWS if len(asked) > 2 * ROWS else 0
-    response, lean = best_response(len(asked), rows, epsilon)
+    rows, response, lean = best_response(len(asked), epsilon)
     codewords = SeededCodewords(dim=len(asked), rows=rows, size=response.size, quantiles=normal_quantiles(QUANTILES))
     half = LEVELS // 2
     reach = np.full(len(asked), half)
@@ -60,19 +63,24 @@ def weighed(task: MatrixTask) -> Integers:
     return np.flatnonzero(np.abs(task.K).max(axis=0) > 0)
 
 
-def best_response(dim: int, rows: int, epsilon: float) -> tuple[Response, Lean]:
-    """Of the fewest codewords whose error is at most a hundredth above the least, and how its reports lean."""
-    found = [best_favoured(size, dim, rows, epsilon) for size in _sizes(rows or dim)]
-    least = min(lean.variance(dim) for _, lean in found)
-    return next((one, lean) for one, lean in found if lean.variance(dim) <= (1.0 + SLACK) * least)
+def best_response(dim: int, epsilon: float) -> tuple[int, Response, Lean]:
+    """Rows of the matrix, the response, and how its reports lean: of those whose error is at most a hundredth above the
+    least, the one with the fewest numbers to draw, without a matrix if there is one. (Without a matrix, the server
+    computes one codeword of each report and nothing else.)"""
+    found = [(rows, *best_favoured(size, dim, rows, epsilon)) for _, _, rows, size in sorted(_choices(dim))]
+    least = min(lean.variance(dim) for _, _, lean in found)
+    return next(one for one in found if one[2].variance(dim) <= (1.0 + SLACK) * least)
 
 
-def _sizes(inner: int) -> Iterator[int]:
-    """Numbers of codewords: 2, 4, 8, … while the numbers in them are a sixteenth of what a report may take."""
-    size = 2
-    while size == 2 or size // 2 * inner <= MOST_NUMBERS // 16:
-        yield size
-        size *= 2
+def _choices(dim: int) -> Iterator[tuple[bool, int, int, int]]:
+    """(whether there is a matrix, numbers to draw, rows of the matrix, codewords). Pairs of codewords are 1, 2, 4, …
+    while a report does not take too long; there is one pair in any case."""
+    for rows in (0, *(ROWS << power for power in range(8) if dim > ROWS << power + 1)):
+        numbers, size = rows * dim, 2
+        while size == 2 or numbers + size // 2 * (rows or dim) <= MOST_DRAWN:
+            if numbers + size // 2 * (rows or dim) <= MOST_NUMBERS:
+                yield rows > 0, numbers + size // 2 * (rows or dim), rows, size
+            size *= 2
 
 
 def best_favoured(size: int, dim: int, rows: int, epsilon: float) -> tuple[Response, Lean]:

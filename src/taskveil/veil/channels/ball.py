@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -21,6 +21,10 @@ from taskveil.veil.decoders import BallDecoder, Decoder
 LEAST_SHARE, PIECES, NODES = 1e-12, 240, 8
 """Of the quadrature below: pieces of the unit interval in geometric progression from the least share on, and nodes of
 the Gauss rule in each. More of any of them changes no moment by 10^-8."""
+
+
+MANY = 128
+"""Products of two of more dimensions than so many are not added up: they would take more memory than they are worth."""
 
 
 class Lean(NamedTuple):
@@ -43,13 +47,19 @@ def favoured_moments(size: int, favoured: int, dim: int) -> tuple[float, float]:
     The best are the largest |cos| of n = size/2 independent ones, and E Σ g(best m of n) is n times the integral over
     v in (0, 1) of g(Q(1 − v)) · P[Binomial(n − 1, v) < m], Q the quantiles of |cos|; cos² has a Beta distribution.
     """
+    v, weight, square = _nodes(dim)
+    counted = size // 2 * weight * bdtr(favoured - 1, size // 2 - 1, v) if size > 2 else weight
+    return float(counted @ np.sqrt(square)), float(counted @ square)
+
+
+@lru_cache(maxsize=16)
+def _nodes(dim: int) -> tuple[Floats, Floats, Floats]:
+    """Nodes v and weights of the quadrature, and Q(1 − v)² there."""
     edges = np.concatenate([[0.0], np.geomspace(LEAST_SHARE, 1.0, PIECES)])
     places, weights = np.polynomial.legendre.leggauss(NODES)
     half = np.diff(edges)[:, None] / 2
-    v, weight = (edges[:-1, None] + half * (1 + places)).ravel(), (half * weights).ravel()
-    square = 1.0 - betaincinv((dim - 1) / 2, 0.5, v)
-    counted = size // 2 * weight * bdtr(favoured - 1, size // 2 - 1, v) if size > 2 else weight
-    return float(counted @ np.sqrt(square)), float(counted @ square)
+    v = (edges[:-1, None] + half * (1 + places)).ravel()
+    return v, (half * weights).ravel(), 1.0 - betaincinv((dim - 1) / 2, 0.5, v)
 
 
 def lean_of(response: Response, dim: int, rows: int) -> Lean:
@@ -101,8 +111,7 @@ class BallChannel(Channel):
         spans = np.zeros(len(decoder.offset))
         farthest = math.sqrt(code.rows) * code.largest / SPREAD if code.rows else 1.0
         spans[decoder.places] = 2.0 * decoder.scale * farthest
-        # Of many dimensions: products of two of them would take more memory than they are worth.
-        return UnbiasedScores(raw=decoder, spans=spans, diagonal=code.rows > 0)
+        return UnbiasedScores(raw=decoder, spans=spans, diagonal=code.dim > MANY)
 
     def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
         """s² (along · ‖K u‖² + across · (‖K‖² − ‖K u‖²)) − ‖K(x − center)‖², with u the direction of x − center and s
