@@ -12,6 +12,7 @@ from taskveil.cli.collecting import collection
 from taskveil.cli.console import friendly
 from taskveil.cli.designing import audit, design, schema, sign
 from taskveil.cli.experiments import data, demo, reproduce
+from taskveil.cli.families import family
 from taskveil.cli.reporting import decode, estimate, privatize
 from taskveil.cli.serving import serve, token
 from taskveil.cli.sweeping import sweep
@@ -41,7 +42,7 @@ def _options(
     """Task-aware local differential privacy."""
 
 
-for command in (demo, schema, design, sign, privatize, decode, estimate, serve, sweep, audit, reproduce, data):
+for command in (demo, schema, design, family, sign, privatize, decode, estimate, serve, sweep, audit, reproduce, data):
     app.command()(command)
 for name, group in (("token", token), ("collection", collection)):
     app.add_typer(group, name=name)
