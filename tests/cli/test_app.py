@@ -13,7 +13,20 @@ import taskveil as tv
 from cli.running import one_line, run
 
 COMMANDS = (
-    *("demo", "schema", "design", "sign", "privatize", "decode", "estimate", "serve", "sweep", "audit", "reproduce"),
+    *(
+        "demo",
+        "schema",
+        "design",
+        "family",
+        "sign",
+        "privatize",
+        "decode",
+        "estimate",
+        "serve",
+        "sweep",
+        "audit",
+        "reproduce",
+    ),
     *("data", "token", "collection"),
 )
 

@@ -298,11 +298,11 @@ def test_killed_while_it_draws(release: Path, tmp_path: Path) -> None:
 
 
 def test_a_release_is_opened_once_in_a_process(release: Path, tmp_path: Path) -> None:
-    parts._device.cache_clear()
+    parts._family.cache_clear()
     work, all_parts = writer_of(release, tmp_path)
     for part in all_parts:
         work(part)
-    assert parts._device.cache_info().misses == 1
+    assert parts._family.cache_info().misses == 1
 
 
 @pytest.mark.parametrize("kind", ["laplace_box", "codebook", "lattice", "sums", "levels"])

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from taskveil.arrays import Floats
 from taskveil.auditing.attack import Audit, Sketch
+from taskveil.auditing.families import FamilyAudit
 
 _FIRST, _SECOND = "#2a6f97", "#d1495b"
 
@@ -24,6 +25,19 @@ def audit_table(audit: Audit) -> Table:
         seen = f"{finding.first:,} and {finding.second:,} of {finding.reports:,} with {finding.event}"
         held = finding.epsilon_lower <= audit.epsilon_claimed
         table.add_row(finding.pair, seen, f"ε ≥ {finding.epsilon_lower:.4g}" + ("" if held else " [red]broken[/red]"))
+    table.add_section()
+    for check in audit.checks:
+        table.add_row(check.name, check.detail, check.outcome if check.passed else "[red]broken[/red]")
+    return table
+
+
+def family_table(audit: FamilyAudit) -> Table:
+    """A line for every member, then the checks of the family."""
+    table = Table(title=f"Audit of a family of ε = {audit.epsilon_claimed:.4g}", title_justify="left")
+    for heading in ("what was tried", "what was seen", "outcome"):
+        table.add_column(heading, overflow="fold")
+    for name, one in audit.members.items():
+        table.add_row(name, one.verdict, f"ε ≥ {one.epsilon_lower:.4g}" if one.passed else "[red]broken[/red]")
     table.add_section()
     for check in audit.checks:
         table.add_row(check.name, check.detail, check.outcome if check.passed else "[red]broken[/red]")

@@ -12,6 +12,7 @@ from taskveil.cli.collecting import collection
 from taskveil.cli.console import friendly
 from taskveil.cli.designing import audit, design, schema, sign
 from taskveil.cli.experiments import data, demo, reproduce
+from taskveil.cli.families import family
 from taskveil.cli.planning import plan
 from taskveil.cli.reporting import decode, estimate, privatize
 from taskveil.cli.serving import serve, token
@@ -42,7 +43,8 @@ def _options(
     """Task-aware local differential privacy."""
 
 
-for command in (demo, schema, plan, design, sign, privatize, decode, estimate, serve, sweep, audit, reproduce, data):
+COMMANDS = (demo, schema, plan, design, family, sign, privatize, decode, estimate, serve, sweep, audit, reproduce, data)
+for command in COMMANDS:
     app.command()(command)
 for name, group in (("token", token), ("collection", collection)):
     app.add_typer(group, name=name)

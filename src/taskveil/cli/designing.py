@@ -23,6 +23,7 @@ from taskveil.arrays import Floats
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, escape, print_line, print_whole, refuse_existing
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions, chosen_columns, left_out, read_volunteers
+from taskveil.client.families import FAMILY_SIGNATURE, is_family
 from taskveil.client.fields import Coded
 from taskveil.client.reading import read_key
 from taskveil.errors import NothingToReportWarning
@@ -30,6 +31,7 @@ from taskveil.records.schema import shown
 from taskveil.records.tables import read_column, select, take_rows
 from taskveil.sweeps.planning import plan_of
 from taskveil.tasks import LinearTask, take_labels
+from taskveil.veil.family import sign as sign_family
 from taskveil.veil.losses import REPORTS, Considered, Loss
 from taskveil.veil.release import sign as sign_release
 from taskveil.veil.veil import in_words
@@ -372,7 +374,11 @@ def sign(
     folder: Annotated[Path, typer.Argument(help="The release.")],
     key: Annotated[Path, typer.Option(help="PEM file with an Ed25519 private key.")],
 ) -> None:
-    """Sign a release, so that devices which know the public key accept no other."""
+    """Sign a release or a family, so that devices which know the public key accept no other."""
+    if is_family(folder):
+        sign_family(folder, read_key(key) or b"")
+        console.print(f"{folder} is signed: {folder / FAMILY_SIGNATURE} covers all members, and each is signed too.")
+        return
     sign_release(folder, read_key(key) or b"")
     console.print(f"{folder} is signed: {folder / 'client'} and {folder / 'server'} each contain a manifest.sig.")
 
@@ -385,24 +391,27 @@ def audit(
     as_json: options.Json = False,
 ) -> None:
     """Attack a release and say whether its guarantee held. Exit code 1 if it did not."""
-    from taskveil.auditing.picture import audit_table, draw
+    from taskveil.auditing import Audit, FamilyAudit
+    from taskveil.auditing.picture import audit_table, draw, family_table
 
-    veil = tv.Veil.load(folder)
+    what: Any = (tv.Family if is_family(folder) else tv.Veil).load(folder)
+    if picture and isinstance(what, tv.Family):
+        raise tv.TaskveilError(f"a picture is of one release: audit one member, {folder / next(iter(what.members))}.")
     screen = Console(stderr=True)
     with Progress(console=screen, disable=as_json or not screen.is_terminal, transient=True) as bar:
         job = bar.add_task("loading", total=1.0)
-        result = tv.audit(
-            veil,
+        result: Audit | FamilyAudit = tv.audit(
+            what,
             trials=trials,
             confidence=confidence,
             progress=lambda what, share: bar.update(job, description=what, completed=share),
         )
-        if picture:
+        if picture and not isinstance(result, FamilyAudit):
             draw(result, picture)
     if as_json:
         typer.echo(json.dumps(result.to_dict()))
     else:
-        console.print(audit_table(result))
+        console.print(family_table(result) if isinstance(result, FamilyAudit) else audit_table(result))
         console.print(escape(result.verdict), style="green" if result.passed else "bold red")
         if picture:
             console.print(f"The picture: {picture}")

@@ -16,8 +16,9 @@ import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import console, escape, note, pairs, print_line, reworded, row_bar
 from taskveil.cli.inputs import as_task, load_model, with_loss
+from taskveil.client.families import is_family, load_family
 from taskveil.client.promise import rounded_up
-from taskveil.client.reading import client_files, read_device, read_key
+from taskveil.client.reading import read_key
 from taskveil.errors import TaskError
 from taskveil.veil.release import release_files
 
@@ -53,8 +54,8 @@ def privatize(
     from taskveil.jobs.commands import privatize_tables
 
     where = options.job_engine(engine, address, workers)
-    device, _ = read_device(client_files(release), read_key(verify_key), where=release)
-    names = device.columns or ()
+    family = load_family(release, read_key(verify_key), None)
+    names = family.members[0].device.columns or ()
     mapping, units = pairs("--column", column, names), pairs("--unit", unit, names)
     with _job(source, target, where) as advance:
         done = privatize_tables(
@@ -68,7 +69,7 @@ def privatize(
             overwrite=overwrite,
             progress=advance,
         )
-    epsilon = rounded_up(device.mechanism.epsilon)
+    epsilon = rounded_up(family.epsilon)
     print_line(f"{done.rows:,} reports{_in_parts(done)}, ε = {epsilon} each: {target}")
 
 
@@ -106,6 +107,8 @@ def decode(
 
     where = options.job_engine(engine, address, workers)
     task = None
+    if is_family(release):
+        raise TaskError(f"{release} is a family: name one member, --release {release / 'NAME'}, to decode its reports.")
     files, key = tuple(release_files(release).items()), read_key(verify_key)
     veil = veil_of(files, key)
     if isinstance(veil.task, tv.MeanTask | tv.SurveyTask):
@@ -188,6 +191,14 @@ def estimate(
             used, tallies = tally_tables(
                 release, places, engine=where, verify_key=verify_key, verify=verify, progress=advance
             )
+        families = [one for one in release if is_family(one)]
+        if families and len(release) > 1:
+            raise tv.TaskveilError("a family is estimated alone: give its folder as the only --release.")
+        if families:
+            family = tv.Family.load(families[0], verify_key=verify_key)
+            names = {veil.release_id: name for name, veil in family.members.items()}
+            own = {names[one.release_id]: tally for one, tally in zip(used, tallies, strict=True)}
+            return tv.estimate(family, own, anytime=anytime, confidence=confidence, assume=assume)  # type: ignore[arg-type]
         return tv.estimate(
             used,
             tallies,

@@ -59,8 +59,6 @@ from taskveil.errors import BudgetError, DataError, ReleaseError, VersionError
 
 FAMILY = "family.json"
 FAMILY_SIGNATURE = "family.sig"
-VERSION = 1
-"""Of `family.json`."""
 DRAWN, CHOSEN = "drawn", "chosen"
 
 _NAME = re.compile("[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)  # a folder's name on every file system
@@ -149,9 +147,8 @@ def draw(weights: Sequence[int], count: int | None = None) -> Any:
 
 def record_of(device: Device) -> tuple[Any, ...]:
     """What a record of a device consists of: the names, and the kinds of the values."""
-    if device.fields is None:
-        return device.columns, ("number",) * device.attributes
-    return device.fields.names, tuple(field.kind for field in device.fields.fields)
+    kinds = [field.kind for field in device.fields.fields] if device.fields else ["number"] * device.attributes
+    return device.columns, tuple(kinds)
 
 
 def choice_of(name: str) -> float:
@@ -194,7 +191,7 @@ def family_manifest(kind: str, members: Sequence[tuple[str, int, str, float]]) -
     """The content of `family.json` with its digest, from names, weights, ids and ε."""
     check_members(kind, [one[:3] for one in members])
     names = ("name", "weight", "release", "epsilon")
-    body = {"version": VERSION, "kind": kind, "members": [dict(zip(names, one, strict=True)) for one in members]}
+    body = {"version": 1, "kind": kind, "members": [dict(zip(names, one, strict=True)) for one in members]}
     return {**body, "digest": digest(body)}
 
 
@@ -221,11 +218,9 @@ def read_manifest(
     try:
         manifest = json.loads(raw)
         version, claimed = manifest["version"], manifest["digest"]
-        if type(version) is int and version > VERSION:
-            raise VersionError(
-                f"{where}: {FAMILY} has version {version}; this taskveil reads up to {VERSION}. Install a newer one."
-            )
-        if type(version) is not int or version != VERSION or set(manifest) != {"digest", "kind", "members", "version"}:
+        if type(version) is int and version > 1:
+            raise VersionError(f"{where}: {FAMILY} has version {version}; this taskveil reads 1. Install a newer one.")
+        if type(version) is not int or version != 1 or set(manifest) != {"digest", "kind", "members", "version"}:
             raise ReleaseError(f"{where}: {FAMILY} is not the description of a family.")
         found = digest({key: value for key, value in manifest.items() if key != "digest"})
         if canonical(manifest) != raw or claimed != found:

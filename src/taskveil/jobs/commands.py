@@ -19,6 +19,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from taskveil.client.families import (
+    CHOSEN,
+    FAMILY,
+    FAMILY_SIGNATURE,
+    family_files,
+    is_family,
+    manifest_files,
+    read_manifest,
+)
 from taskveil.client.promise import rounded_up
 from taskveil.client.reading import client_files, read_key
 from taskveil.errors import DataError, TaskveilError
@@ -45,7 +54,7 @@ from taskveil.jobs.plans import (
     check_unchanged,
     opened,
 )
-from taskveil.jobs.reports import RELEASE, release_of
+from taskveil.jobs.reports import RELEASE, members_of, release_of
 from taskveil.jobs.running import Engine, RowProgress
 from taskveil.jobs.storage import Folder, Place
 from taskveil.jobs.tables import TableFile
@@ -78,7 +87,8 @@ def privatize_tables(
     """Writes one report for every row of a file, or of all Parquet files of a folder.
 
     Args:
-        release: the folder that `Veil.save` wrote, or its client folder.
+        release: the folder that `Veil.save` wrote, or its client folder; or that of a family, of which a member is
+            drawn for every row.
         source: a CSV or Parquet file, or a folder of Parquet files; a path, or an address that Arrow knows (s3://…).
         target: a Parquet file, if `makes_file` says so. Otherwise a folder that does not exist, is empty, or holds the
             parts of an earlier run of the same job.
@@ -90,12 +100,15 @@ def privatize_tables(
         progress: called with the number of rows done since the last call, and the number of all rows if it is known.
     """
     work = Privatizing(
-        files=tuple(client_files(release).items()),
+        files=tuple((family_files if is_family(release) else client_files)(release).items()),
         columns=dict(columns or {}),
         units=dict(units or {}),
         verify_key=read_key(verify_key),
     )
-    epsilon = work.device.mechanism.epsilon
+    if work.family.kind == CHOSEN:
+        choices = ", ".join(str(release / one.name) for one in work.family.members)
+        raise DataError(f"people choose the member of this family: name the release of one, {choices}.")
+    epsilon = work.family.epsilon
     refusal = (
         f"{target} exists already. Running again draws a second report for the same people, which costs each of them "
         f"ε = {rounded_up(epsilon)} once more if both were seen: together e^{rounded_up(2 * epsilon)} instead of "
@@ -138,8 +151,11 @@ def decode_tables(
         verify: compare the files of a folder of reports with the SHA-256 in its manifest.
         progress: called with the number of rows done since the last call, and the number of all rows.
     """
+    if is_family(release):
+        raise DataError(f"{release} is a family: name one member, --release {release / 'NAME'}, to decode its reports.")
     work = Decoding(
         files=tuple(release_files(release).items()),
+        of_family=_of_family(source),
         columns=dict(columns or {}),
         predict=predict,
         probabilities=probabilities,
@@ -180,7 +196,7 @@ def tally_tables(
     """
     key = read_key(verify_key)
     known: dict[str, Files] = {}
-    for place in releases:
+    for place in [part for one in releases for part in member_folders(one, key)]:
         files = tuple(release_files(place).items())
         known[veil_of(files, key).release_id] = files
     folders = [opened(source, verify=verify) for source in sources]
@@ -188,21 +204,41 @@ def tally_tables(
     if len(set(paths)) < len(paths):
         raise DataError("a file of reports is named twice, and nobody may count twice: name each file once.")
     jobs = [
-        (release, folder, JobPlan.of(some, {}))
+        (release, folder, JobPlan.of(some, {}), any(members_of(table) for table in some.values()))
         for folder, tables in folders
         for release, some in _by_release(tables, known).items()
     ]
-    rows = sum(plan.rows for _, _, plan in jobs)
+    rows = sum(plan.rows for _, _, plan, _ in jobs)
     progress(0, rows)
     engine, found = engine or Engine(), dict[str, Tally]()
     with engine.joined():
-        for release, folder, plan in jobs:
+        for release, folder, plan, mixed in jobs:
             work = Counting(files=known[release], sources=plan.sources, source=folder)
-            counted = _tally(work, plan, engine, lambda done, _: progress(done, rows))
+            counted = _tally(work, plan, engine, lambda done, _: progress(done, rows), whole=not mixed)
             check_unchanged(folder, plan.sources)
             found[release] = found[release] + counted if release in found else counted
     used = [release for release in known if release in found]
     return [veil_of(known[release], key) for release in used], [found[release] for release in used]
+
+
+def member_folders(folder: Path, verify_key: bytes | None = None) -> list[Path]:
+    """The folders of the members of a family, or the folder of a release alone.
+
+    Args:
+        folder: of either.
+        verify_key: a family must be signed by this key.
+    """
+    if not is_family(folder):
+        return [folder]
+    files = manifest_files(folder)
+    manifest = read_manifest(files[FAMILY], files.get(FAMILY_SIGNATURE), verify_key, where=folder)
+    return [folder / one["name"] for one in manifest["members"]]
+
+
+def _of_family(source: Place) -> bool:
+    """Whether a file or folder holds reports of a family."""
+    _, tables = opened(source, verify=False)
+    return any(members_of(table) for table in tables.values())
 
 
 def makes_file(source: Place, engine: Engine) -> bool:
@@ -331,7 +367,12 @@ def _by_release(tables: dict[str, TableFile], known: dict[str, Files]) -> dict[s
     """The tables of every release, or a DataError if a table is of no known release."""
     found: dict[str, dict[str, TableFile]] = {}
     for name, table in tables.items():
-        stated = release_of(table)
+        stated, members = release_of(table), members_of(table)
+        own = [release for release in members if release in known]
+        if own:
+            for release in own:
+                found.setdefault(release, {})[name] = table
+            continue
         if not stated:
             raise DataError(
                 f"{table.path} holds no reports. If it is a table of records, make reports of it first: taskveil "
@@ -347,8 +388,8 @@ def _by_release(tables: dict[str, TableFile], known: dict[str, Files]) -> dict[s
     return found
 
 
-def _tally(work: Counting, plan: JobPlan, engine: Engine, progress: RowProgress) -> Tally:
-    """The tally of all parts of a plan."""
+def _tally(work: Counting, plan: JobPlan, engine: Engine, progress: RowProgress, *, whole: bool) -> Tally:
+    """The tally of all parts of a plan; `whole`: all rows are of one release."""
     waiting: dict[int, Tally] = {}
     total, due = work.empty, 0
     for part, tally in engine.run(work, plan.parts, kept="Nothing was changed: run it again."):
@@ -356,6 +397,6 @@ def _tally(work: Counting, plan: JobPlan, engine: Engine, progress: RowProgress)
         while due in waiting:  # in the order of the plan, because sums of doubles depend on it
             total, due = total + waiting.pop(due), due + 1
         progress(part.rows, plan.rows)
-    if total.count != plan.rows:  # missing reports would bias the estimate without a wider interval
+    if whole and total.count != plan.rows:  # missing reports would bias the estimate without a wider interval
         raise DataError(f"{total.count:,} of {plan.rows:,} reports were counted. Nothing was changed: run it again.")
     return total

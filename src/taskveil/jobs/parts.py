@@ -16,17 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.client.device import Device
+from taskveil.client.families import FAMILY, DeviceFamily, draw, read_family, single
 from taskveil.client.reading import read_device
 from taskveil.errors import DataError, TaskveilError, needs
 from taskveil.estimates.scores import Tally, scores_of
 from taskveil.jobs.fingerprints import Fingerprint
 from taskveil.jobs.plans import JobPart, Source, check_job
 from taskveil.jobs.reports import (
+    MEMBER,
     RELEASE,
     AnswerColumns,
     estimates_of,
+    family_schema,
     outputs_of,
+    own_batches,
     report_batches,
     report_columns,
     report_schema,
@@ -52,8 +55,9 @@ Files = tuple[tuple[str, bytes], ...]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Privatizing:
-    """Draws a report for every row. `files` are those of a release's client folder; the rest is as in
-    `commands.privatize_tables`."""
+    """Draws a report for every row. `files` are those of a release's client folder, or those of a family that devices
+    read: then every row gets a report of a member that is drawn for it. The rest is as in `commands.privatize_tables`.
+    """
 
     files: Files
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -61,28 +65,40 @@ class Privatizing:
     verify_key: bytes | None = None
 
     @property
-    def device(self) -> Device:
-        """The device that every row goes through, after all checks of the release."""
-        return _device(self.files, self.verify_key)[0]
+    def family(self) -> DeviceFamily:
+        """What every row goes through, after all checks; one release is a family of one member."""
+        return _family(self.files, self.verify_key)
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of a file of reports."""
-        device, release = _device(self.files, self.verify_key)
-        return report_schema(device.mechanism.report_width, release)
+        members, release = self.family.members, self.family.release.hex()
+        widths = {one.name: one.device.mechanism.report_width for one in members}
+        if len(members) == 1:
+            return report_schema(max(widths.values()), release)
+        return family_schema(widths, {one.name: one.release.hex() for one in members}, release)
 
     def batches(self, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
         """New reports, drawn from the operating system's entropy."""
-        names, device, schema, done = self.names(table), self.device, self.schema, 0
-        for batch in table.batches(names, words=words_of(device), groups=groups):
-            reports = device.privatize(encoder_input(device, batch, names, table, done))
-            yield pa.record_batch([pa.array(column) for column in reports.T], schema=schema)
+        names, family, schema, done = self.names(table), self.family, self.schema, 0
+        first, width = family.members[0].device, max(one.device.mechanism.report_width for one in family.members)
+        for batch in table.batches(names, words=words_of(first), groups=groups):
+            # The members are drawn from the number of rows alone, before anything is made of the rows.
+            places = draw([one.weight for one in family.members], batch.num_rows)
+            reports = np.zeros((batch.num_rows, width), dtype=np.int64)
+            for place, member in enumerate(family.members):
+                own = np.flatnonzero(places == place)
+                records = encoder_input(member.device, batch, names, table, done)
+                reports[own, : member.device.mechanism.report_width] = member.device.privatize(records[own])
+            more = [] if len(family.members) == 1 else [pa.array([family.members[place].name for place in places])]
+            yield pa.record_batch([*(pa.array(column) for column in reports.T), *more], schema=schema)
             done += len(reports)
 
     def names(self, table: TableFile) -> list[str]:
         """The columns that are read, or a DataError if one is missing or has another unit."""
-        names = match_columns(self.device, table, dict(self.columns))
-        check_units(self.device, table, names, dict(self.units))
+        for member in self.family.members:
+            names = match_columns(member.device, table, dict(self.columns))
+            check_units(member.device, table, names, dict(self.units))
         return names
 
 
@@ -97,6 +113,9 @@ class Decoding:
     probabilities: bool = False
     task: Task | None = None
     verify_key: bytes | None = None
+    of_family: bool = False
+    """Whether the reports are of a family that the release is a member of. Rows of other members are then empty, and a
+    column `member` says which rows are of this one."""
 
     @property
     def veil(self) -> Veil:
@@ -106,7 +125,11 @@ class Decoding:
     @property
     def schema(self) -> pa.Schema:
         """The schema of a file of estimates or answers."""
-        return self._answers().schema.with_metadata({RELEASE: self.veil.release_id.encode()})
+        schema = self._answers().schema
+        if self.of_family:
+            more = pa.field(MEMBER, pa.bool_(), nullable=False)
+            schema = pa.schema([*(one.with_nullable(True) for one in schema), more])
+        return schema.with_metadata({RELEASE: self.veil.release_id.encode()})
 
     def names(self, table: TableFile) -> list[str]:
         """The columns that are read, or a DataError if the reports were made with another release."""
@@ -115,8 +138,13 @@ class Decoding:
     def batches(self, table: TableFile, groups: Groups) -> Iterator[pa.RecordBatch]:
         """Estimates or answers."""
         answers, schema = self._answers(), self.schema
-        for reports in report_batches(self.veil, table, groups, made=len(schema)):
-            yield pa.record_batch(answers.arrays(reports), schema=schema)
+        for reports, held in own_batches(self.veil, table, groups, made=len(schema)):
+            if held is None:
+                yield pa.record_batch(answers.arrays(reports), schema=schema)
+                continue
+            places = pa.array(np.where(held, np.cumsum(held) - 1, 0), mask=~held)  # null where another member reported
+            arrays = [pa.array(one).take(places) for one in answers.arrays(reports[held])]
+            yield pa.record_batch([*arrays, pa.array(held)], schema=schema)
 
     def sample(self) -> str:
         """A digest of the answers to 16 reports, to six digits. It differs between models."""
@@ -327,10 +355,12 @@ class Counting:
 
 
 @lru_cache(maxsize=2)
-def _device(files: Files, verify_key: bytes | None) -> tuple[Device, str]:
-    """The device of a release and the release's id. A process opens a release once for all parts."""
+def _family(files: Files, verify_key: bytes | None) -> DeviceFamily:
+    """The family or the release in these files. A process opens it once for all parts."""
+    if FAMILY in dict(files):
+        return read_family(dict(files), verify_key)
     device, manifest = read_device(dict(files), verify_key)
-    return device, str(manifest["digest"])
+    return single(device, bytes.fromhex(manifest["digest"]))
 
 
 @lru_cache(maxsize=2)

@@ -4,6 +4,9 @@ and answers that `taskveil decode` makes of them.
 A file of reports has a column `report_0`, `report_1`, … for every number of a report. Its metadata holds the id of the
 release, so that reports are never decoded with another release.
 
+A file of reports of a family has a column `member` too, and as many numbers as its widest member; others are zero. Its
+metadata holds the id of the family and those of its members, and it is read with one member's release at a time.
+
 Estimates have the columns and, if the release has fields, the types of the volunteers' table. Answers of weighted means
 have the names and the units of their columns: weights only say which column matters more. Answers of classifiers are
 probabilities. They are named after the classes if the veil has its model: p(rain), p(sun), …; otherwise p0, p1, … in
@@ -12,13 +15,14 @@ the model's order. All other answers are y0, y1, … as the model gives them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import Bools, Floats, Integers
 from taskveil.errors import DataError, TaskError, needs
 from taskveil.jobs.tables import TableFile
 from taskveil.records.schema import Schema
@@ -32,6 +36,10 @@ with needs("a file of records"):
 
 RELEASE = b"taskveil.release"
 """The key of the release's id in the metadata of a file."""
+MEMBERS = b"taskveil.members"
+"""The key of the ids of a family's members by name, in JSON."""
+MEMBER = "member"
+"""The column that says which member of a family a report is of."""
 
 
 def report_names(width: int) -> list[str]:
@@ -45,6 +53,22 @@ def report_schema(width: int, release: str, more: Sequence[pa.Field] = ()) -> pa
     return pa.schema([*fields, *more], metadata={RELEASE: release.encode()})
 
 
+def family_schema(widths: Mapping[str, int], releases: Mapping[str, str], family: str) -> pa.Schema:
+    """The schema of a file with reports of a family: widths and ids of its members by name, and its own id."""
+    more = [pa.field(MEMBER, pa.string(), nullable=False)]
+    schema = report_schema(max(widths.values()), family, more)
+    return schema.with_metadata({RELEASE: family.encode(), MEMBERS: json.dumps(dict(releases)).encode()})
+
+
+def members_of(table: TableFile) -> dict[str, str]:
+    """From the ids of members to their names, as a file of reports of a family states them; empty for other files."""
+    try:
+        found = json.loads((table.schema.metadata or {}).get(MEMBERS, b"{}"))
+        return {str(release): str(name) for name, release in found.items()}
+    except (ValueError, AttributeError, RecursionError):
+        raise DataError(f"{table.path} does not say which members of a family its reports are of.") from None
+
+
 def release_of(table: TableFile) -> str:
     """The release's id that the file states; an empty text if it states none."""
     return str((table.schema.metadata or {}).get(RELEASE, b"").decode("utf-8", "replace"))
@@ -52,19 +76,26 @@ def release_of(table: TableFile) -> str:
 
 def report_columns(veil: Veil, table: TableFile) -> list[str]:
     """The file's columns of reports, or a DataError if they were not made with this release."""
-    stated = release_of(table)
-    if stated != veil.release_id:
+    stated, members = release_of(table), members_of(table)
+    if stated != veil.release_id and members and veil.release_id not in members:
+        raise DataError(f"{table.path} holds reports of a family: give the release of a member, {_named(members)}.")
+    if stated != veil.release_id and not members:
         raise DataError(
             f"{table.path} holds reports of {f'release {stated[:12]}…' if stated else 'no known release'}, not of "
             f"{veil.release_id[:12]}…. Decode reports with the release they were made with."
         )
     names = report_names(veil.mechanism.report_width)
-    lost = [name for name in names if name not in table.columns]
+    more = [MEMBER] if members else []
+    lost = [name for name in names + more if name not in table.columns]
     if lost:
         raise DataError(f"{table.path} lacks the columns {', '.join(lost)}: it was not written by taskveil privatize.")
     if not all(pa.types.is_integer(table.schema.field(name).type) for name in names):
         raise DataError(f"{table.path} holds fractions, no reports: reports consist of whole numbers.")
-    return names
+    return names + more
+
+
+def _named(members: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} ({release[:12]}…)" for release, name in members.items())
 
 
 def report_batches(
@@ -78,12 +109,28 @@ def report_batches(
         groups: the row groups to read; by default all.
         made: the number of columns that the caller makes of them.
     """
-    names = report_columns(veil, table)
+    for reports, held in own_batches(veil, table, groups, made=made):
+        yield reports if held is None else reports[held]
+
+
+def own_batches(
+    veil: Veil, table: TableFile, groups: Sequence[int] | None = None, *, made: int = 0
+) -> Iterator[tuple[Integers, Bools | None]]:
+    """As `report_batches`, but with the rows (N,) that are reports of this release, where the file is of a family."""
+    names, members = report_columns(veil, table), members_of(table)
     for batch in table.batches(names, groups=groups, made=made):
         if any(column.null_count for column in batch.columns):
             raise DataError(f"{table.path} has missing reports.")
         # Column by column, as Arrow has them: twice as fast to check and to add up as row by row.
-        yield np.array([batch.column(name).to_numpy(zero_copy_only=False) for name in names]).T
+        numbers = [name for name in names if name != MEMBER]
+        reports = np.array([batch.column(name).to_numpy(zero_copy_only=False) for name in numbers]).T
+        if not members:
+            yield reports, None
+            continue
+        made_by = batch.column(MEMBER).to_pylist()
+        if not set(made_by) <= set(members.values()):
+            raise DataError(f"{table.path} has reports of no member of its family.")
+        yield reports, np.array([one == members[veil.release_id] for one in made_by], dtype=np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)

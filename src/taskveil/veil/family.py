@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
@@ -30,7 +31,7 @@ from taskveil.client.families import (
 )
 from taskveil.client.latent_encoders import Function, NamedEncoder
 from taskveil.client.promise import rounded_up
-from taskveil.client.reading import Files, canonical, read_key
+from taskveil.client.reading import CLIENT, MANIFEST, Files, canonical, read_key
 from taskveil.client.wire import Received, Report, arrived, pack_batch
 from taskveil.errors import BudgetError, DataError, ReleaseError, WireError
 from taskveil.tasks import Task
@@ -198,7 +199,10 @@ class Family:
         """
         files = {FAMILY: canonical(self.manifest)}
         for name, veil in self.members.items():
-            files |= {f"{name}/{path}": content for path, content in veil.files(volunteers=volunteers).items()}
+            own = veil.files(volunteers=volunteers)
+            if json.loads(own[f"{CLIENT}/{MANIFEST}"])["digest"] != veil.release_id:  # written by another version
+                raise ReleaseError(f"{name} would become another release if it were written again: design it again.")
+            files |= {f"{name}/{path}": content for path, content in own.items()}
         return files
 
     def save(self, folder: str | Path, *, overwrite: bool = False, volunteers: bool = True) -> None:

@@ -32,6 +32,9 @@ ROUTES = {
     "POST /v1/reports",
     "GET /v1/releases",
     "GET /v1/releases/{id}/client/{name}",
+    "GET /v1/releases/{id}/family.json",
+    "GET /v1/releases/{id}/family.sig",
+    "GET /v1/releases/{id}/{member}/client/{name}",
     "GET /v1/releases/{id}/frontier",
     "GET /v1/estimates",
     "GET /v1/export",
@@ -70,7 +73,8 @@ def test_every_route_is_described(document: dict[str, Any]) -> None:
     }
     assert set(operations) == ROUTES
     assert all(operation["summary"] and operation["description"] for operation in operations.values())
-    health = {"GET /healthz", "GET /readyz", "GET /metrics", "GET /v1/releases/{id}/client/{name}"}
+    files = ("client/{name}", "{member}/client/{name}", "family.json", "family.sig")
+    health = {"GET /healthz", "GET /readyz", "GET /metrics", *(f"GET /v1/releases/{{id}}/{file}" for file in files)}
     assert {name for name, operation in operations.items() if not operation.get("security")} == health
     for name in ROUTES - health:
         assert {"401", "403", "408", "413", "429", "503"} <= set(operations[name]["responses"]), name
@@ -161,6 +165,7 @@ def test_whatever_is_sent_the_answer_is_one_that_was_promised(
 
 
 RARE = {
+    *(f"GET /v1/releases/{{id}}/{file}" for file in ("family.json", "family.sig", "{member}/client/{name}")),
     "POST /v1/reports",  # reports are made by nobody but devices
     "DELETE /v1/releases/{id}/rounds/{name}",
     "POST /v1/releases/{id}/rounds/{name}/close",

@@ -42,7 +42,18 @@ export function title(release) {
   return [
     el("h2", {}, release.name || short(release.id)),
     el("p", { class: "note" }, facts.filter(Boolean).join(" · "), el("br"), el("code", {}, release.id)),
+    release.members && members(release),
   ];
+}
+
+/** The members of a family, with the reports of each. */
+function members({ kind, members: list }) {
+  const all = list.reduce((sum, { weight }) => sum + weight, 0);
+  const shown = list.map(({ name, weight, epsilon, reports }) => {
+    const share = kind === "drawn" ? `, drawn in ${Number(((100 * weight) / all).toPrecision(3))}% of rounds` : "";
+    return el("li", { "data-key": name }, el("b", {}, name), `: ${many(reports, "report")} (ε = ${budget(epsilon)}${share})`);
+  });
+  return el("ul", { class: "note", id: "members" }, shown);
 }
 
 /** The rounds, the latest first, with a bar for each. */
