@@ -38,13 +38,15 @@ def best_width(functionals: Floats, weights: Floats, shares: Floats, epsilon: fl
     return int((by_own * own + by_all * square).argmin()) + 1
 
 
-def subset_variances(functionals: Floats, shares: Floats, epsilon: float, width: int) -> Floats:
-    """(t,): the variance of one report's unbiased score of each functional (R, t) by subset selection with blocks of
-    `width` of R rows, if people have these shares (R,)."""
-    by_own, by_all = _factors(len(functionals), np.array([float(width)]), epsilon)
+def subset_variances(functionals: Floats, shares: Floats, epsilon: float, width: int | None = None) -> Floats:
+    """(R − 1, t): the variance of one report's unbiased score of each functional (R, t) by subset selection with blocks
+    of 1 … R − 1 of R rows, if people have these shares (R,); for blocks of `width` rows alone, (t,)."""
+    sizes = np.arange(1.0, len(functionals)) if width is None else np.array([float(width)])
+    by_own, by_all = _factors(len(functionals), sizes, epsilon)
     h = functionals - functionals.mean(axis=0)
-    second = by_own[0] * (shares @ h**2) + by_all[0] * (h**2).sum(axis=0)
-    return np.asarray(np.maximum(second - (shares @ h) ** 2, 0.0))
+    second = np.outer(by_own, shares @ h**2) + np.outer(by_all, (h**2).sum(axis=0))
+    found = np.asarray(np.maximum(second - (shares @ h) ** 2, 0.0))
+    return found if width is None else found[0]
 
 
 def _factors(size: int, w: Floats, epsilon: float) -> tuple[Floats, Floats]:
