@@ -108,6 +108,16 @@ def segments(printed: str) -> None:
     assert len(re.findall(r"^(common|under-50|50-plus)/codebook-[26]: ε = ", printed, flags=re.MULTILINE)) == 6
 
 
+def survey(printed: str) -> None:
+    """Estimates are near the truth: within three half-widths of their intervals."""
+    rows = re.findall(r"^[a-z ]+: (\S+) \[(\S+), (\S+)\], truly (\S+)$", printed, flags=re.MULTILINE)
+    assert len(rows) == 6
+    for mean, low, high, truth in rows:
+        assert abs(float(mean) - float(truth)) < 1.5 * (float(high) - float(low)) + 0.01
+    assert "shares of sex add up to 1.000000" in printed
+    assert re.search(r"refused: .*tv\.estimate", printed)
+
+
 CHECKS: dict[str, Callable[[str], None]] = {
     check.__name__: check
     for check in (
@@ -120,6 +130,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
         device_and_server,
         audit_a_release,
         segments,
+        survey,
     )
 }
 

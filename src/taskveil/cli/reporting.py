@@ -108,7 +108,7 @@ def decode(
     task = None
     files, key = tuple(release_files(release).items()), read_key(verify_key)
     veil = veil_of(files, key)
-    if isinstance(veil.task, tv.MeanTask):
+    if isinstance(veil.task, tv.MeanTask | tv.SurveyTask):
         raise TaskError(
             "a report of this release says almost nothing about one person: it is for means and shares of all people. "
             f"Run: taskveil estimate {source} --release {release}"
@@ -176,6 +176,7 @@ def estimate(
 ) -> None:
     """Estimate population means and shares from reports, with intervals, in constant memory."""
     from taskveil.estimates.rows import finite
+    from taskveil.estimates.survey import SurveyEstimate
     from taskveil.jobs.commands import tally_tables
 
     if assume not in (None, "cells", "labels"):
@@ -201,7 +202,9 @@ def estimate(
 
     rows = found.rows()
     kinds = (("Measured", "none", False), (found.assumed_title, ASSUMED, True))
-    for title, style, assumed in kinds:
+    for section in found.sections() if isinstance(found, SurveyEstimate) else ():
+        _print(section.title, found.header, [row.cells for row in section.rows])
+    for title, style, assumed in () if isinstance(found, SurveyEstimate) else kinds:
         part = [row.cells for row in rows if (row.assumes is not None) == assumed]
         if part:
             _print(title, found.header, part, style)

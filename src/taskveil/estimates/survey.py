@@ -22,7 +22,7 @@ CONSISTENT = (
     "Shares are projected: those of a field are at least 0 and add up to 1, and cross-tables add up to them. This "
     "biases small shares upwards. The intervals are those of the unbiased shares."
 )
-TITLES = {"means": "Means", "shares": "Shares of people", "missing": "Missing values"}
+TITLES = {"means": "Means", "missing": "Missing values"}
 
 
 class Section(NamedTuple):
@@ -271,12 +271,15 @@ class CrossTable(NamedTuple):
 def cell_texts(row: Row) -> tuple[str, str]:
     """The two values of a cell of a cross-table, as text."""
     first, second = row.label.key[1:3]
-    start, end = row.label.title.split(f", {second}", 1)
-    return _short(start.removeprefix(first)), _short(end)
+    start, end = row.label.title.split(f", {second}" if f", {second}" in row.label.title else ", ", 1)
+    return _short(start.removeprefix(first), row.label.key[3]), _short(end.removeprefix(second), row.label.key[4])
 
 
-def _short(value: str) -> str:
-    return value.removeprefix("=").removeprefix(" is ").strip()
+def _short(text: str, value: Any) -> str:
+    """The rest of a title after the name of its field."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return text.removeprefix("=").removeprefix(" is ").strip()
 
 
 def _titled(row: Row) -> tuple[str, str]:
@@ -286,15 +289,20 @@ def _titled(row: Row) -> tuple[str, str]:
         return f"By {names[0]}: {names[2]}", kind
     if kind == "pairs":
         return f"{names[0]} × {names[1]}", kind
-    if kind == "histograms":
-        return f"Histogram of {names[0]}", kind
+    if kind in ("shares", "histograms"):
+        return f"{'Shares' if kind == 'shares' else 'Histogram'} of {names[0]}", kind
     return TITLES[kind], kind
 
 
 def _names(row: Row) -> tuple[str, ...]:
     """The fields that all rows of a section share."""
     kind, *names = row.label.key
-    return {"by": (names[0], *names[2:3]), "pairs": tuple(names[:2]), "histograms": tuple(names[:1])}.get(kind, ())
+    return {
+        "by": (names[0], *names[2:3]),
+        "pairs": tuple(names[:2]),
+        "histograms": tuple(names[:1]),
+        "shares": tuple(names[:1]),
+    }.get(kind, ())
 
 
 def _placed(row: Row) -> tuple[Any, ...]:

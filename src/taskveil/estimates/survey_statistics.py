@@ -190,6 +190,8 @@ def titled(veil: Veil, name: str, value: Any, *, binned: bool = False) -> str:
     """A field's value as text: plan=Basic, income from 20,000 to 40,000."""
     if value is OTHER:
         return f"{name} {NOT_LISTED}"
+    if isinstance(value, bool):
+        return name if value else f"not {name}"
     if not binned:
         return f"{name}={value}"
     edges = veil.task.edges(name).tolist()  # type: ignore[union-attr]

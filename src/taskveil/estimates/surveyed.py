@@ -15,6 +15,7 @@ from taskveil.errors import DataError
 from taskveil.estimates import drift
 from taskveil.estimates.condensing import condensed
 from taskveil.estimates.measured import FEWEST_COMPARED, WITHOUT_VOLUNTEERS, Rule, moved_rows
+from taskveil.estimates.result import SURVEYED
 from taskveil.estimates.rows import Row
 from taskveil.estimates.scores import Tally
 from taskveil.estimates.survey_statistics import Part, Statistic, statistics, titled
@@ -118,7 +119,7 @@ def surveyed(
     if rare:
         said = [titled(veil, *one, binned=type(one[1]) is float) if isinstance(one, tuple) else one for one in rare]
         notes += (RARE.format("; ".join(said)),)
-    kept = {kind: tuple(rows) for kind, rows in groups.items() if rows}
+    kept = {kind: tuple(groups[kind]) for kind in SURVEYED if groups.get(kind)}
     return kept, _moved(survey, every, kept, own), notes
 
 

@@ -158,7 +158,7 @@ function crossed({ name, rows }, { all, held }) {
       {},
       el("b", {}, name),
       " ",
-      el("span", { class: "note" }, `Shares of all people, with their ${held}. ${first} is down, ${second} across.`),
+      el("span", { class: "note" }, `Shares of all people; below each its interval (${held}). ${first} is down, ${second} across.`),
     ),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, first), across.map((b) => el("th", { scope: "col" }, b)))),
     el(

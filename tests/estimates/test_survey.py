@@ -1,0 +1,200 @@
+"""Estimates of a survey: every statistic by name, near the truth; rare groups, pooled questions, files and tables."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveys_drawn as drawn
+import taskveil as tv
+from taskveil.errors import DataError
+from taskveil.estimates.survey import CONSISTENT, HistogramEstimate, SurveyEstimate
+from taskveil.estimates.surveyed import Survey
+from taskveil.veil.surveys import OTHER
+
+PEOPLE = drawn.people(20_000, 5, richer=5.0)
+
+
+@cache
+def tally() -> object:
+    return drawn.Drawn.of(drawn.survey(), PEOPLE).reports(60_000, np.random.default_rng(0))
+
+
+@cache
+def found() -> SurveyEstimate:
+    estimate = tv.estimate(drawn.survey(), tally())
+    assert isinstance(estimate, SurveyEstimate)
+    return estimate
+
+
+def near(row: tv.estimates.Interval, truth: float) -> bool:
+    """Within two and a half half-widths: about five standard errors."""
+    return abs(row.mean - truth) < 1.25 * (row.high - row.low) + 0.01 and row.assumes is None
+
+
+def test_statistics_by_name_are_near_the_truth() -> None:
+    e, north = found(), PEOPLE["region"] == "North"
+    assert near(e.means["income"], PEOPLE["income"].mean())
+    assert near(e.shares["plan"]["Basic"], (PEOPLE["plan"] == "Basic").mean())
+    assert near(e.shares["owner"][True], PEOPLE["owner"].mean())
+    assert near(e.missing["income"], PEOPLE["income"].isna().mean())
+    assert near(e.by["region"]["North"]["income"], PEOPLE["income"][north].mean())
+    assert near(e.by["region"]["North"]["plan"]["Plus"], (PEOPLE["plan"] == "Plus")[north].mean())
+    assert near(e.pairs["plan", "region"][None, "North"], (PEOPLE["plan"].isna() & north).mean())
+    assert near(e.histograms["income"].quantile(0.5), PEOPLE["income"].median())
+    assert set(e.shares["plan"]) == {OTHER, "Basic", "Plus"}
+
+
+def test_every_row_is_near_the_truth() -> None:
+    for rows in found().groups.values():
+        for row in rows:
+            if math.isfinite(row.mean):
+                assert near(
+                    row.interval._replace(mean=row.mean, low=row.low, high=row.high), drawn.truth(PEOPLE, row.label)
+                )
+
+
+def test_people_who_differ_raise_drift_and_others_do_not() -> None:
+    assert found().drift.raised
+    assert "income" in found().drift.moved
+    alike = drawn.Drawn.of(drawn.survey(), drawn.people(20_000, 0))
+    assert tv.estimate(drawn.survey(), alike.reports(5_000, np.random.default_rng(1))).drift.p_value > 1e-3
+
+
+def test_a_group_that_nobody_is_in_is_unknown_and_named() -> None:
+    people = drawn.Drawn.of(drawn.survey(), drawn.people(20_000, 2, island=0.0))
+    e = tv.estimate(drawn.survey(), people.reports(3_000, np.random.default_rng(0)))
+    row = e.by["region"]["Island"]["income"]
+    assert math.isnan(row.mean)
+    assert (row.low, row.high) == (0.0, 100.0)
+    assert any("too few people" in note and "region=Island" in note for note in e.notes)
+    assert "unknown" in e.table()
+    e.consistent().to_pandas()
+
+
+def test_few_reports_give_wide_intervals_and_no_crash() -> None:
+    people = drawn.Drawn.of(drawn.survey(), PEOPLE)
+    for count in (10, 30, 200):
+        for anytime in (False, True):
+            e = tv.estimate(drawn.survey(), people.reports(count, np.random.default_rng(count)), anytime=anytime)
+            assert e.means["income"].low <= e.means["income"].high
+            e.table()
+            e.content()
+
+
+def test_anytime_and_confidence_widen() -> None:
+    usual, always, surer = (
+        tv.estimate(drawn.survey(), tally(), anytime=anytime, confidence=confidence)
+        for anytime, confidence in ((False, 0.95), (True, 0.95), (False, 0.999))
+    )
+    for e in (always, surer):
+        assert e.means["income"].low < usual.means["income"].low
+        assert e.by["region"]["North"]["income"].high > usual.by["region"]["North"]["income"].high
+    bands, shares = usual.histograms["income"].bands, usual.histograms["income"].shares
+    assert all(band.high > share.high for band, share in zip(bands, shares, strict=True))
+
+
+def test_pooled_questions_weigh_by_what_the_release_expects_and_not_by_counts() -> None:
+    survey = Survey.of(drawn.survey(), tally())
+    other = Survey.of(drawn.survey(), drawn.Drawn.of(drawn.survey(), PEOPLE).reports(500, np.random.default_rng(9)))
+    from taskveil.estimates.survey_statistics import statistics
+
+    pooled = [one for one in statistics(drawn.survey(), survey.questions) if len(one.parts) > 1]
+    assert pooled
+    for one in pooled[:5]:
+        a, b = survey.scored(one), other.scored(one)
+        assert a is not None
+        assert b is not None
+        assert np.array_equal(a.values, b.values)
+        assert np.array_equal(a.weights, b.weights)
+
+
+def test_consistent_shares_add_up_and_say_so() -> None:
+    e = found().consistent()
+    for name, missing in (("plan", True), ("region", False), ("owner", False)):
+        shares = [row.mean for row in e.shares[name].values()] + ([e.missing[name].mean] if missing else [])
+        assert min(shares) >= 0
+        assert sum(shares) == pytest.approx(1.0)
+    cells = e.pairs["plan", "region"]
+    north = sum(row.mean for (_, region), row in cells.items() if region == "North")
+    assert north == pytest.approx(e.shares["region"]["North"].mean)
+    assert min(row.mean for row in cells.values()) >= 0
+    assert CONSISTENT in e.notes
+    assert CONSISTENT not in found().notes
+    assert e.shares["plan"]["Basic"].low == found().shares["plan"]["Basic"].low
+
+
+def test_quantiles_by_hand() -> None:
+    def below(*rows: tuple[float, float, float]) -> HistogramEstimate:
+        intervals = tuple(tv.estimates.Interval("", *row) for row in rows)
+        return HistogramEstimate(name="x", edges=(0.0, 1.0, 2.0, 4.0), shares=(), bands=(), below=intervals)
+
+    sure = below((0.2, 0.15, 0.25), (0.6, 0.55, 0.65))
+    assert sure.quantile(0.5)[1:4] == pytest.approx((1.75, 1.0, 2.0))
+    assert sure.quantile(0.1)[1:4] == pytest.approx((0.5, 0.0, 1.0))
+    assert sure.quantile(0.9)[1:4] == pytest.approx((3.5, 2.0, 4.0))
+    vague = below((0.2, 0.0, 0.7), (0.6, 0.3, 0.9))
+    assert vague.quantile(0.5)[2:4] == (0.0, 4.0)
+    with pytest.raises(DataError, match="between 0 and 1"):
+        sure.quantile(1.0)
+
+
+def test_table_picture_file_and_frame(tmp_path: Path) -> None:
+    e = found()
+    text = e.table()
+    for title in (
+        "Means",
+        "Shares of plan",
+        "Missing values",
+        "By region: income",
+        "plan × region",
+        "Histogram of income",
+    ):
+        assert f"\n{title}\n" in text
+    assert e.plot(tmp_path / "survey.png").stat().st_size > 5_000
+    content = json.loads(e.to_json(tmp_path / "survey.json").read_text())
+    assert content["means"][0]["of"] == ["income"]
+    assert {tuple(row["of"]) for row in content["pairs"]} >= {("plan", "region", "Basic", "North")}
+    frame = e.to_pandas()
+    assert isinstance(frame, pd.DataFrame)
+    (north,) = frame[(frame["statistic"] == "mean") & (frame["group"] == "North")]["mean"]
+    assert north == e.by["region"]["North"]["income"].mean
+    assert "SurveyEstimate from 60,000 reports" in repr(e)
+    assert {one.name for one in e.forged(0.01)} >= {"income", "plan=Basic"}
+
+
+def test_two_rounds_differ_and_pool() -> None:
+    people = drawn.Drawn.of(drawn.survey(), PEOPLE)
+    first, second = (people.reports(5_000, np.random.default_rng(seed)) for seed in (1, 2))
+    one, other = (tv.estimate(drawn.survey(), reports) for reports in (first, second))
+    assert {row.name for row in one.minus(other)["means"]} == {"income"}
+    both = tv.estimate(
+        [drawn.survey(), drawn.survey(1.0)],
+        [first, drawn.Drawn.of(drawn.survey(1.0), PEOPLE).reports(5_000, np.random.default_rng(3))],
+    )
+    assert isinstance(both, SurveyEstimate)
+    assert both.means["income"].high - both.means["income"].low < one.means["income"].high - one.means["income"].low
+
+
+def test_a_saved_release_gives_the_same(tmp_path: Path) -> None:
+    drawn.survey().save(tmp_path / "release")
+    again = tv.estimate(tv.Veil.load(tmp_path / "release"), tally())
+    assert again.means == found().means
+    assert again.drift.words == found().drift.words
+    drawn.survey().save(tmp_path / "bare", volunteers=False)
+    assert "keeps no sums" in tv.estimate(tv.Veil.load(tmp_path / "bare"), tally()).drift.words
+
+
+def test_what_a_survey_does_not_take() -> None:
+    with pytest.raises(DataError, match="leave out assume="):
+        tv.estimate(drawn.survey(), tally(), assume="cells")
+    with pytest.raises(DataError, match="no field of this release has one"):
+        tv.estimate(drawn.survey(), tally(), candidates={"plan": ["Basic"]})
+    with pytest.raises(DataError, match=r"tv\.estimate"):
+        drawn.survey().decode(np.zeros((1, 1), dtype=np.int64))
