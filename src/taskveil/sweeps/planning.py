@@ -343,6 +343,12 @@ def _survey(veil: Veil, epsilon: float) -> Iterator[Expected]:
         np.add.at(precision, list(numbers), 1.0 / np.maximum(variances, 1e-300))
     for one, value, sure in zip(found, ratios, precision.tolist(), strict=True):
         yield Expected(label=one.label, epsilon=epsilon, value=value, variance=1.0 / sure)
+    for question in asked:
+        if not question.levels:  # a large vocabulary: its words are not listed
+            inside, outside = question.hits
+            variance = outside * (1.0 - outside) / (inside - outside) ** 2 / question.chance
+            label = Label(f"{question.fields[0]}: a rare word", "share", bounds=(0.0, 1.0))
+            yield Expected(label=label, epsilon=epsilon, value=0.0, variance=variance)
 
 
 def _named(one: Statistic) -> Statistic:
