@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.client.device import Fields
-from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
+from taskveil.client.fields import Category, Count, Date, Field, Flag, Number, Words
 
 ORDINARY = Fields(
     names=(
@@ -139,6 +139,10 @@ def natural(rng: np.random.Generator, field: Field) -> Any:
     if isinstance(field, Category):
         known = choose(field.values)
         return choose([known, known, f"{known} ", known.upper(), f"0{known}", int(rng.integers(-2, 7)), known[:-1]])
+    if isinstance(field, Words):
+        length = int(choose([1, 5, 26, 27, 500, 998]))
+        word = "".join(chr(int(code)) for code in rng.integers(32, choose([127, 2000]), size=length))
+        return choose([word, f"{word}\0", f"{word}😀", int(rng.integers(10**6)), "", None])
     if isinstance(field, Flag):
         return choose([True, False, 0, 1, 2, -1, "true", "false", "True", "FALSE", "1"])
     milliseconds = int(

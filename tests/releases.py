@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+import block_releases
 import hand_made_networks as networks
 import mixed_records
 import taskveil as tv
@@ -393,8 +394,14 @@ def devices() -> dict[str, Device]:
         "sums_many": veil(hidden(8, 6), sum_codebook(*[100] * 11, epsilon=55.0, latents=6)),
         "levels": veil(linear(6, 4), level_response()),
         "levels_wide": veil(hidden(), wide_level_response()),
+        "blocks": veil(linear(6, 4), block_releases.one_digit()),
+        "blocks_numbers": veil(linear(6, 4), block_releases.with_numbers()),
+        "blocks_binned": veil(linear(6, 4), block_releases.with_bins()),
+        "blocks_sure": veil(linear(6, 4), block_releases.nearly_sure()),
+        "plane": veil(linear(), block_releases.plane()),
     }
     return {name: made[name].device for name in made} | {
         "mixed": mixed(mixed_records.ORDINARY, laplace(box(3), 4.0)),
         "mixed_strange": mixed(mixed_records.STRANGE, Codebook(region=box(3), stages=(stage(64, 4, 4.0),))),
+        "mixed_words": block_releases.words_device(),
     }

@@ -6,9 +6,12 @@
  */
 import type { Json } from "./canonical.js";
 import { CYCLES, DAY, isNoDate, moment, waves } from "./dates.js";
+import { LEVELS } from "./encoders.js";
 import { need } from "./files.js";
 import { LONGEST_TEXT } from "./options.js";
-import { fields as only, real } from "./packed.js";
+import { fields as only, real, whole } from "./packed.js";
+import { sha256 } from "./hash.js";
+import { hex } from "./wire.js";
 
 interface Any {
   readonly name: string;
@@ -45,7 +48,14 @@ export interface DateField extends Any {
   readonly cycles: readonly string[];
 }
 
-export type Field = NumberField | CategoryField | FlagField | DateField;
+/** A text of an open vocabulary: a point of a plane with `prime`² points, by a hash with the `salt`. */
+export interface WordsField extends Any {
+  readonly kind: "words";
+  readonly prime: number;
+  readonly salt: string;
+}
+
+export type Field = NumberField | CategoryField | FlagField | DateField | WordsField;
 
 const BOUNDED = "low high unit missing fill";
 const KINDS = new Map([
@@ -54,6 +64,7 @@ const KINDS = new Map([
   ["category", "values missing"],
   ["flag", "missing fill"],
   ["date", "low high missing cycles"],
+  ["words", "prime salt"],
 ]);
 /** Numbers that a record may become. */
 const MOST_COLUMNS = 2 ** 16;
@@ -78,10 +89,14 @@ export const expand = (fields: readonly Field[], values: readonly unknown[]): nu
 
 function readField(packed: Json, name: string): Field {
   const { kind, missing, low, high, fill, values, cycles } = packed;
-  need(KINDS.has(kind) && typeof missing === "boolean", "a field");
+  need(KINDS.has(kind) && (kind === "words" || typeof missing === "boolean"), "a field");
   only(packed, KINDS.get(kind)!);
   const field = { ...packed, name };
-  if (kind === "flag") need(typeof fill === "boolean", "fill of a flag");
+  if (kind === "words") {
+    // A missing text is a point, so that no number says it.
+    Object.assign(field, { missing: false, prime: whole(packed.prime, 2, LEVELS, "points of words") });
+    need(typeof packed.salt === "string" && packed.salt.length <= LONGEST_TEXT, "salt of words");
+  } else if (kind === "flag") need(typeof fill === "boolean", "fill of a flag");
   else if (kind === "category") {
     need(texts(values) && values.length && !values.includes(NO_VALUE), "values of a category");
     need(values.every((text) => text.length <= LONGEST_TEXT), "a category whose values are too long");
@@ -110,6 +125,9 @@ function expandOne(field: Field, value: unknown): number[] {
     const text = textOf(value);
     lost = text === null || (text === "" && !field.values.includes(""));
     found = field.values.map((known) => Number(known === text)); // all of them, whichever it is
+  } else if (field.kind === "words") {
+    found = pointOf(field, textOf(value) ?? "");
+    lost = false;
   } else if (field.kind === "date") {
     const given = moment(value);
     lost = given === null;
@@ -149,6 +167,16 @@ function textOf(value: unknown): string | null {
   if (value === null || value === undefined || Number.isNaN(value) || isNoDate(value)) return null;
   const number = numberOf(value);
   return Number.isSafeInteger(number) ? String(number) : NO_VALUE;
+}
+
+/** Two numbers for a text: both 0 for an empty one, else those that its hash gives. Every text takes as long. */
+function pointOf({ prime, salt }: WordsField, text: string): number[] {
+  const message = new DataView(new ArrayBuffer(2 * (salt.length + 1 + LONGEST_TEXT)));
+  const letters = `${salt}${String.fromCharCode(text.length)}${text}`.padEnd(message.byteLength / 2, "\0");
+  for (let i = 0; i < letters.length; i++) message.setUint16(2 * i, letters.charCodeAt(i), true);
+  const hash = BigInt(`0x${hex(sha256(new Uint8Array(message.buffer)))}`);
+  const number = (1 + Number(hash % BigInt(prime * prime - 1))) * Number(text !== "");
+  return [Math.floor(number / prime), number % prime];
 }
 
 /** No category has it. */

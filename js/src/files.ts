@@ -4,8 +4,8 @@ import { fail } from "./errors.js";
 import { hex, join } from "./wire.js";
 
 /** The newest that is read here. */
-const SCHEMA = 5;
-/** The schema from which on there is such an encoder or mechanism; the others have been there from the first. */
+const SCHEMA = 8;
+/** The schema from which on there is such an encoder, mechanism, group or field; the others have been there from the first. */
 const SINCE = new Map([
   ["tabled_encoder", 2],
   ["tree_encoder", 3],
@@ -14,6 +14,9 @@ const SINCE = new Map([
   ["mean_encoder", 3],
   ["sum_codebook", 3],
   ["level_response", 5],
+  ["block_group", 8],
+  ["plane_group", 8],
+  ["words", 8],
 ]);
 /** Bytes of a manifest, and of the weights' header. */
 const MOST_MANIFEST = 2 ** 20;
@@ -78,7 +81,8 @@ function parse(text: string): Json {
   if (Number.isInteger(schema) && (schema as number) > SCHEMA) {
     fail("version", `the release has schema ${schema}; this client reads up to ${SCHEMA}. Update taskveil.`);
   }
-  const since = [canonical?.encoder, canonical?.mechanism].map((part) => SINCE.get(part?.kind) ?? 1);
+  const several = [canonical?.mechanism?.groups, canonical?.fields?.fields].flatMap((parts) => (Array.isArray(parts) ? parts : []));
+  const since = [canonical?.encoder, canonical?.mechanism, ...several].map((part) => SINCE.get(part?.kind) ?? 1);
   const written = Math.max(...since, canonical?.fields === undefined ? 1 : 4); // until then a record was numbers
   if (canonical?.schema !== BigInt(written)) fail("release", `${none} of schema ${written}. Is this the client folder of a release?`);
   return canonical;
@@ -144,12 +148,16 @@ async function verify(manifest: Bytes, signature: unknown, verifyKey: unknown): 
 const sha256 = async (raw: Bytes): Promise<string> => hex(new Uint8Array(await crypto.subtle.digest("SHA-256", raw)));
 
 /** The arrays of each kind of number that releases hold. */
-const STORED = new Map<string, typeof Float64Array | typeof BigInt64Array | typeof Int32Array | typeof Int16Array | typeof Int8Array>([
+const STORED = new Map<
+  string,
+  typeof Float64Array | typeof BigInt64Array | typeof Int32Array | typeof Int16Array | typeof Int8Array | typeof Uint8Array
+>([
   ["F64", Float64Array],
   ["I64", BigInt64Array],
   ["I32", Int32Array],
   ["I16", Int16Array],
   ["I8", Int8Array],
+  ["BOOL", Uint8Array],
 ]);
 
 /** The header as the safetensors library writes it: JSON readers differ about other texts. */
@@ -181,6 +189,7 @@ export function numbers({ name, dtype, raw }: Tensor): Float64Array {
   const stored = new (STORED.get(dtype)!)(raw.slice().buffer);
   const data = stored instanceof BigInt64Array ? Float64Array.from(stored, Number) : new Float64Array(stored);
   need(data.every(dtype === "F64" ? Number.isFinite : Number.isSafeInteger), `numbers in ${name}`);
+  need(dtype !== "BOOL" || data.every((v) => v <= 1), `truth values in ${name}`);
   return data;
 }
 

@@ -7,7 +7,7 @@
  */
 export { Client, type Named, type Options, type ReportOptions, type Round, type Value, type Values } from "./client.js";
 export { type Code, type Rejection, TaskveilError } from "./errors.js";
-export type { CategoryField, DateField, Field, FlagField, NumberField } from "./fields.js";
+export type { CategoryField, DateField, Field, FlagField, NumberField, WordsField } from "./fields.js";
 export type { Files } from "./files.js";
 export { upload, type UploadOptions } from "./upload.js";
 export { packBatch, Report } from "./wire.js";

@@ -1,20 +1,12 @@
 /** The randomisers. Each is ε-LDP for every input; the arguments are in the Python modules of the same names. */
-import { type Source, uniformBelow } from "./entropy.js";
+import type { Source } from "./entropy.js";
 import { fraction, logRatio, roundUp } from "./exact.js";
 import { type Lattice, nearest } from "./lattice.js";
-import { drawOutput, type Group, worstColumn } from "./levels.js";
+import { drawOutput, type Group, worstOf } from "./levels.js";
 import { discreteLaplace } from "./noise.js";
 import { type Box, enforce, l1Diameter, type Region } from "./regions.js";
+import { type Response, respond } from "./response.js";
 import { nearestSum, numbersOf, placeOf, type Sums } from "./sums.js";
-
-export interface Response {
-  size: bigint;
-  favoured: number;
-  a: bigint;
-  b: bigint;
-  /** T = m·a + (K − m)·b, the number of equally likely draws. */
-  total: bigint;
-}
 
 export interface Stage {
   vectors: Float64Array;
@@ -89,14 +81,6 @@ function ranked(scores: Float64Array): Uint32Array {
   return from;
 }
 
-/** A favoured output with probability a/T each, any other with b/T: exact, by rejection. */
-function respond(response: Response, chosen: (number | bigint)[], source: Source): bigint {
-  const { a, b, favoured: m } = response;
-  const told = BigInt(m) * (a - b);
-  const u = uniformBelow(source, response.total);
-  return u < told ? BigInt(chosen[Number(u / (a - b))]!) : (u - told) / b;
-}
-
 /** A codeword's number in digits of 62 bits, the highest first, as many as the largest number needs. */
 export function digits(place: bigint, size: bigint): bigint[] {
   const out: bigint[] = [];
@@ -110,7 +94,7 @@ export function epsilonOf(mechanism: Mechanism): number {
     const [n, d] = fraction(mechanism.scale);
     return roundUp(l1Diameter(mechanism.region) * d, n);
   }
-  if (mechanism.kind === "level_response") return logRatio(...worstColumn(mechanism.groups));
+  if (mechanism.kind === "level_response") return logRatio(...worstOf(mechanism.groups));
   const { a, b } = (mechanism.kind === "codebook" ? mechanism.stages[0] : mechanism).response;
   return logRatio(a, b);
 }

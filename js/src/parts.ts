@@ -4,11 +4,12 @@ import { type Encoder, type LayeredEncoder, LEVELS, type PlainEncoder, type Tabl
 import { isStep, powerOfTwo, sum } from "./exact.js";
 import { need, numbers, type Tensor } from "./files.js";
 import { FARTHEST, type Lattice, lattice, MOST_CHOICES, MOST_DIRECTIONS, MOST_LEVELS, MOST_STATES, size } from "./lattice.js";
-import { type Group, levelGroup, MOST_ENTRIES } from "./levels.js";
-import type { Mechanism, Response, Stage } from "./mechanisms.js";
+import { blockGroup, type Group, levelGroup, MOST_ENTRIES, planeGroup, type Scales, scalesOf } from "./levels.js";
+import type { Mechanism, Stage } from "./mechanisms.js";
 import { across, down, measures, MOST_NUMBERS, MOST_OPERATIONS, MOST_SHIFT, MOST_STEPS, type NetworkLayer, type Window } from "./networks.js";
 import { fields, integer, list, real, whole } from "./packed.js";
 import { type Box, dim, LARGEST, MOST_LATENTS, MOST_SIGNED_LATENTS, type Region, signRegion } from "./regions.js";
+import type { Response } from "./response.js";
 import { largestScore, MOST_BRANCHES, MOST_CODEWORDS, type Sums, sums } from "./sums.js";
 import { MOST_KNOTS, plant, reaches } from "./trees.js";
 
@@ -279,18 +280,43 @@ export class Parts {
   }
 
   private groups(packed: Json, region: Box): Group[] {
-    const groups = list(packed, 1, Infinity, "groups", (g) => {
-      fields(g, "places counts levels table chance", "level_group");
-      const [count, all] = [this.length(g.places), this.length(g.levels)];
-      const [rows, outputs] = this.shape(g.table, 2) as [number, number];
-      const [places, counts] = [this.get(g.places, "I64", count), this.get(g.counts, "I64", count)];
-      const [levels, table] = [this.get(g.levels, "I64", all), this.get(g.table, "I64", rows, outputs)];
-      const group = levelGroup(region, places, counts, levels, table, outputs, whole(g.chance, 1, EXACT - 1, "chance of a group"));
-      need(group, "levels and table of a group");
-      return group;
-    });
-    need(sum(groups.map(({ table }) => table.length)) <= MOST_ENTRIES && sum(groups.map(({ chance }) => chance)) < EXACT, "groups");
+    const groups = list(packed, 1, Infinity, "groups", (g) => this.group(g, region));
+    const all = (of: "entries" | "chance" | "outputs"): number => sum(groups.map((group) => group[of]));
+    need(all("entries") <= MOST_ENTRIES && all("chance") < EXACT && all("outputs") < EXACT, "groups");
     return groups;
+  }
+
+  private group(g: Json, region: Box): Group {
+    const names = new Map([
+      ["level_group", "places counts levels table chance"],
+      ["block_group", "places counts levels binned blocks response chance"],
+      ["plane_group", "places prime response chance"],
+    ]).get(g.kind);
+    need(names, `group ${g.kind}`);
+    fields(g, names);
+    const chance = whole(g.chance, 1, EXACT - 1, "chance of a group");
+    let group: Group | null;
+    if (g.kind === "plane_group") {
+      const prime = whole(g.prime, 2, MOST_ENTRIES, "residues of a plane");
+      group = planeGroup(region, this.get(g.places, "I64", this.length(g.places)), prime, this.response(g.response), chance);
+    } else if (g.kind === "block_group") {
+      const [count, width] = this.shape(g.blocks, 2) as [number, number];
+      group = blockGroup(this.scales(g, region), this.get(g.blocks, "I64", count, width), width, this.response(g.response), chance);
+    } else {
+      const [rows, outputs] = this.shape(g.table, 2) as [number, number];
+      group = levelGroup(this.scales(g, region), this.get(g.table, "I64", rows, outputs), outputs, chance);
+    }
+    need(group, `a ${g.kind}`);
+    return group;
+  }
+
+  private scales(g: Json, region: Box): Scales {
+    const [count, all] = [this.length(g.places), this.length(g.levels)];
+    const [places, counts] = [this.get(g.places, "I64", count), this.get(g.counts, "I64", count)];
+    const binned = g.kind === "block_group" ? this.get(g.binned, "BOOL", count) : new Float64Array(count);
+    const scales = scalesOf(region, places, counts, this.get(g.levels, "I64", all), Array.from(binned, Boolean));
+    need(scales, "levels of a group");
+    return scales;
   }
 
   private response(r: Json): Response {

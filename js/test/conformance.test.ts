@@ -30,7 +30,8 @@ const NUMBERS = devices().filter((name) => !MIXED.includes(name));
 
 test("every mechanism is there", () => {
   const kinds = ["laplace_box", "laplace_sign_hidden", "laplace_diamond", "codebook", "codebook_ties", "lattice", "sums", "levels"];
-  expect(devices()).toEqual(expect.arrayContaining(kinds));
+  const groups = ["blocks", "blocks_numbers", "blocks_binned", "blocks_sure", "plane", "mixed_words"];
+  expect(devices()).toEqual(expect.arrayContaining([...kinds, ...groups]));
 });
 
 describe.each(NUMBERS)("%s", (name) => {
@@ -81,7 +82,7 @@ describe.each(MIXED)("%s", (name) => {
     expect(lengths.size).toBe(1);
     const all = ["bigint", "boolean", "date", "function", "missing", "number", "object", "string", "symbol", "undefined"];
     expect([...kinds.keys()].sort()).toEqual(all);
-    expect(Math.min(...kinds.values())).toBeGreaterThan(SIZE.vectors / 50);
+    expect(Math.min(...kinds.values())).toBeGreaterThan((SIZE.vectors * names.length) / 700);
   });
 });
 

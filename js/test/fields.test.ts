@@ -1,9 +1,12 @@
 /** Natural values: whatever they are, they are inputs like any other. That they become Python's numbers, conformance tells. */
+import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { record } from "../src/client.js";
 import { moment, waves } from "../src/dates.js";
 import { expand, type Field, readFields } from "../src/fields.js";
+import { sha256 } from "../src/hash.js";
 import { type Device, readDevice } from "../src/release.js";
+import { hex } from "../src/wire.js";
 import { load } from "./clients.js";
 import { files } from "./files.js";
 import { forge } from "./forge.js";
@@ -125,6 +128,38 @@ test("a record becomes no more than 65,536 numbers", () => {
   });
   expect(readFields(packed(16, false)).length).toBe(16);
   for (const much of [packed(17, false), packed(16, true)]) expect(() => readFields(much)).toThrow("too many numbers");
+});
+
+test("SHA-256 is Node's, for messages of every length up to three blocks", () => {
+  for (let length = 0; length < 200; length++) {
+    const message = Uint8Array.from({ length }, (_, i) => (i * 151 + length) % 256);
+    expect(hex(sha256(message))).toBe(createHash("sha256").update(message).digest("hex"));
+  }
+});
+
+describe("words", () => {
+  const field: Field = { kind: "words", name: "search", prime: 3001, salt: "spring", missing: false };
+  const point = (value: unknown): number[] => expand([field], [value]);
+
+  test("are points of a plane, the same for the same text", () => {
+    const points = Array.from({ length: 1000 }, (_, i) => point(`word ${i}`).join());
+    expect(new Set(points).size).toBe(1000);
+    for (const value of [4, 4n, "4"]) expect(point(value)).toEqual(point("4"));
+    expect(point(true)).toEqual(point("true"));
+    expect(point("a")).not.toEqual(point("a\0"));
+    expect(expand([{ ...field, salt: "autumn" }], ["a"])).not.toEqual(point("a"));
+  });
+
+  test("that are missing or empty are the first point, and others never are", () => {
+    for (const value of [null, undefined, NaN, "", new Date(NaN)]) expect(point(value)).toEqual([0, 0]);
+    const small: Field = { ...field, prime: 2 };
+    const found = new Set(Array.from({ length: 100 }, (_, i) => expand([small], [String(i)]).join()));
+    expect([...found].sort()).toEqual(["0,1", "1,0", "1,1"]);
+  });
+
+  test("that are no texts, or too long, are one point", () => {
+    for (const value of [{}, 4.5, "a".repeat(1001), () => 1, Symbol("a")]) expect(point(value)).toEqual(point("\0"));
+  });
 });
 
 describe("dates", () => {

@@ -63,7 +63,7 @@ function safetensors(header: string, data: Uint8Array): Uint8Array {
 /** Numbers that go to the weights file. */
 export class Numbers {
   constructor(
-    readonly dtype: "F64" | "I64" | "I8",
+    readonly dtype: "F64" | "I64" | "I8" | "BOOL",
     readonly shape: number[],
     readonly data: number[],
   ) {}
@@ -83,7 +83,7 @@ export function release(content: { encoder: Json; mechanism: Json; epsilon: stri
     if (value instanceof Numbers) {
       const { dtype, shape, data } = value;
       const array =
-        dtype === "F64" ? new Float64Array(data) : dtype === "I8" ? new Int8Array(data) : new BigInt64Array(data.map(BigInt));
+        dtype === "F64" ? new Float64Array(data) : dtype === "I64" ? new BigInt64Array(data.map(BigInt)) : new Int8Array(data);
       const raw = new Uint8Array(array.buffer);
       header[name] = { dtype, shape, data_offsets: [at, (at += raw.length)] };
       parts.push(raw);

@@ -48,13 +48,29 @@ function levels(count = 1, outputs = 2): Content {
   return { encoder: linear([[1]]), mechanism, epsilon: LN2, schema: 5 };
 }
 
+function blocks(count = 1, width = 2): Content {
+  const all = new Numbers("I64", [count, width], Array.from({ length: count * width }, (_, n) => n % width));
+  const scale = { places: I64(0), counts: I64(4), levels: I64(-5, 0, 3, 5), binned: new Numbers("BOOL", [1], [0]) };
+  const response = { kind: "response", size: 4, favoured: width, a: 2, b: 1 };
+  const region = { kind: "box_region", step: 1, low: I64(-5), high: I64(5) };
+  const group = { kind: "block_group", ...scale, blocks: all, response, chance: 1 };
+  return { encoder: linear([[1]]), mechanism: { kind: "level_response", region, groups: [group] }, epsilon: LN2, schema: 8 };
+}
+
+function plane(prime = 5): Content {
+  const response = { kind: "response", size: prime, favoured: 1, a: 2, b: 1 };
+  const region = { kind: "box_region", step: 1, low: I64(0, 0), high: I64(prime - 1, prime - 1) };
+  const group = { kind: "plane_group", places: I64(0, 1), prime, response, chance: 1 };
+  return { encoder: linear([[1], [1]]), mechanism: { kind: "level_response", region, groups: [group] }, epsilon: LN2, schema: 8 };
+}
+
 function hidden(): Content {
   const { kind: _, ...shared } = linear([[1]]);
   const layer = { hidden_weights: rows("I64", [[1]]), hidden_offset: I64(0), hidden_shift: I64(0), skip: rows("I64", [[0]]) };
   return { ...laplace(), encoder: { kind: "hidden_encoder", ...shared, ...layer, softmax: false } };
 }
 
-const made = { laplace, codebook, lattice, levels: () => levels(), hidden };
+const made = { laplace, codebook, lattice, levels: () => levels(), blocks: () => blocks(), plane: () => plane(), hidden };
 type Edit = (content: Content) => void;
 
 const stage = (c: Content): Json => c.mechanism.stages[0];
@@ -77,6 +93,9 @@ test.each(Object.keys(made) as (keyof typeof made)[])("the %s of these tests is 
 
 test.each<[string, keyof typeof made, Edit]>([
   ["tables of 2^20 entries together", "levels", (c) => Object.assign(c, levels(16, 2 ** 15))],
+  ["blocks and levels of 2^20 numbers", "blocks", (c) => Object.assign(c, blocks(2 ** 19 - 2))],
+  ["a plane of nearly 2^53 outputs", "plane", (c) => Object.assign(c, plane(208_057))],
+  ["a plane of 2 residues", "plane", (c) => Object.assign(c, plane(2))],
   ["a b of 2^64", "codebook", (c) => ((stage(c).response.a = big(2n ** 65n)), (stage(c).response.b = big(2n ** 64n)))],
   ["an a/b of 2^1500", "codebook", (c) => ((stage(c).response.a = big(2n ** 1500n)), (c.epsilon = budgetOf(2n ** 1500n, 1n)))],
   [
@@ -184,6 +203,12 @@ test.each<[string, keyof typeof made, Edit]>([
   ["scores that are not exact", "codebook", (c) => (stage(c).vectors = rows("I64", [[2 ** 51], [2], [3]]))],
   ["tables of more than 2^20 entries together", "levels", (c) => Object.assign(c, levels(17, 2 ** 15))],
   ["levels in a release of the first schema", "levels", (c) => (c.schema = 1)],
+  ["blocks in a release of the fifth schema", "blocks", (c) => (c.schema = 5)],
+  ["blocks and levels of more than 2^20 numbers", "blocks", (c) => Object.assign(c, blocks(2 ** 19 - 1))],
+  ["bins in whole numbers", "blocks", (c) => (c.mechanism.groups[0].binned = I64(0))],
+  ["a truth value of 2", "blocks", (c) => (c.mechanism.groups[0].binned = new Numbers("BOOL", [1], [2]))],
+  ["a plane of 2^53 outputs", "plane", (c) => Object.assign(c, plane(208_067))],
+  ["a plane of a square of residues", "plane", (c) => Object.assign(c, plane(449 ** 2))],
   ["a codebook of two stages", "codebook", (c) => repeat(c, 2)],
   ["a codebook of no stages", "codebook", (c) => repeat(c, 0)],
   ["levels of 2^53", "lattice", (c) => (c.mechanism.lattice.levels = I64(-5, 0, 2 ** 53 - 1))],

@@ -118,7 +118,7 @@ test.each<[string, () => Files]>([
   expect(slowestToQuickest(device, hostile(device), (x) => x)).toBeLessThan(MOST);
 });
 
-test.each(["mixed", "mixed_strange"])("nor do natural values: %s", { retry: 2 }, async (name) => {
+test.each(["mixed", "mixed_strange", "mixed_words"])("nor do natural values: %s", { retry: 2 }, async (name) => {
   const device = await readDevice(files(name));
   const records = [...mixed(name)].slice(0, 100).map(({ values }) => values);
   const same = [null, "", "Europe", "2021-03-04", 1, true, NaN, 10n ** 400n, "2021-03-04".repeat(1000), new Date(0), () => 1];

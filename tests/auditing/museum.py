@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import taskveil as tv
-from auditing import leaks, levels, mixed
+from auditing import blocks, leaks, levels, mixed
 from auditing.exhibits import (
     STEP,
     WIDE,
@@ -177,6 +177,53 @@ BROKEN = [
         epsilon=2.0,
         by=("bound",),
         dim=2,
+    ),
+    Exhibit(
+        name="a block with a residue twice",
+        make=lambda: blocks.block_veil(1.0, groups=blocks.Unchecked, blocks=blocks.REPEATED),
+        epsilon=1.0,
+        by=("bound", "latents inside their set"),
+        dim=2,
+        trials=60_000,
+    ),
+    Exhibit(
+        name="a response of blocks 1% above e^ε",
+        make=lambda: blocks.block_veil(1.0, blocks.Understated),
+        epsilon=1.0,
+        by=("claim covers the parameters",),
+        dim=2,
+        trials=2_000,
+        long_only=True,
+    ),
+    Exhibit(
+        name="blocks with √2 of their budget",
+        make=lambda: blocks.block_veil(2.0, blocks.LoudResponse),
+        epsilon=2.0,
+        by=("bound",),
+        dim=2,
+    ),
+    Exhibit(
+        name="a block chosen after a look at the record",
+        make=lambda: blocks.block_veil(1.0, groups=blocks.TellingBlock),
+        epsilon=1.0,
+        by=("bound",),
+        dim=2,
+        trials=40_000,
+    ),
+    Exhibit(
+        name="fewer favoured outputs for one row",
+        make=lambda: blocks.block_veil(1.0, groups=blocks.WiderForSome),
+        epsilon=1.0,
+        by=("bound",),
+        dim=2,
+    ),
+    Exhibit(
+        name="a form chosen after a look at the record",
+        make=lambda: blocks.plane_veil(1.0, blocks.TellingForm),
+        epsilon=1.0,
+        by=("bound",),
+        dim=2,
+        trials=40_000,
     ),
     Exhibit(
         name="one draw for all rows",

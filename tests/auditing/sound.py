@@ -6,7 +6,7 @@ import numpy as np
 
 import releases
 import taskveil as tv
-from auditing import foreign, leaks, mixed
+from auditing import blocks, foreign, leaks, mixed
 from auditing.exhibits import WIDE, codebook_veil, laplace, laplace_veil, lattice_veil, stage, sum_veil
 from auditing.levels import NearestLevel, level_veil
 from auditing.museum import Exhibit
@@ -65,6 +65,10 @@ SOUND = [
         dim=2,
         long_only=True,
     ),
+    Exhibit(name="blocks, ε = 1", make=lambda: blocks.block_veil(1.0), epsilon=1.0, dim=2),
+    Exhibit(name="blocks, ε = 4", make=lambda: blocks.block_veil(4.0), epsilon=4.0, dim=2, long_only=True),
+    Exhibit(name="a plane, ε = 1", make=lambda: blocks.plane_veil(1.0), epsilon=1.0, dim=2),
+    Exhibit(name="words, in planes too large to list", make=blocks.words_veil, epsilon=9.0, mixed=True),
     Exhibit(name="a sound callable", make=lambda: laplace(WIDE), epsilon=1.0),
     *(
         Exhibit(name=f"designed, {method}", make=lambda m=method: designed(m), epsilon=2.0, dim=4, long_only=again)

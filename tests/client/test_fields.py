@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import block_releases
 import mixed_records
 from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number, expand
 from taskveil.client.values import text_of
 from taskveil.errors import DataError
 
-FIELDS: list[Field] = [*mixed_records.ORDINARY.fields, *mixed_records.STRANGE.fields]
+FIELDS: list[Field] = [*mixed_records.ORDINARY.fields, *mixed_records.STRANGE.fields, *block_releases.WORDS.fields[:2]]
 
 
 class Rude:

@@ -16,7 +16,9 @@ MOST = 1.10
 """The slowest record over the quickest."""
 
 
-@pytest.mark.parametrize("name", ["laplace_trees", "laplace_sign_hidden", "laplace_diamond", "levels"])
+@pytest.mark.parametrize(
+    "name", ["laplace_trees", "laplace_sign_hidden", "laplace_diamond", "levels", "blocks", "plane"]
+)
 def test_no_record_takes_a_tenth_longer_than_another(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that had to be pulled into a region took up to 1.4 times as long as others."""
     # Random bits decide about time too (which group of levels is drawn), but not the record.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from forged import networks
+from forged.blocks import BLOCK_GROUPS
 from forged.levels import LEVEL_GROUPS
 from forged.means import MEANS
 from forged.mixed import MIXED
@@ -146,7 +147,7 @@ def shared(content: dict[str, Any], arrays: Arrays) -> None:
 CHANGED: list[tuple[str, str, Change]] = [
     *(
         (f"stated epsilon {words} of {name}", name, moved(step))
-        for name in ("laplace_box", "codebook", "lattice", "sums", "levels", "mixed")
+        for name in ("laplace_box", "codebook", "lattice", "sums", "levels", "blocks", "plane", "mixed")
         for words, step in {
             "one double above that": lambda epsilon: math.nextafter(epsilon, math.inf),
             "one double below that": lambda epsilon: math.nextafter(epsilon, 0.0),
@@ -393,7 +394,7 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     yield "no weights at all", written(manifest, b"")
     yield "weights of another release", (canonical(manifest), weights + b"\0")
     yield "a manifest of another digest", (canonical({**manifest, "columns": None}), weights)
-    for schema in (2, 3, 4, 5, 6, 0, "1", None):
+    for schema in (2, 3, 4, 5, 6, 8, 0, "1", None):
         yield f"schema {schema!r}", written({**manifest, "schema": schema}, weights)
     manifest, weights = manifest_of(*packed(DEVICES["codebook_tabled"]))
     yield "tables in a release of the first schema", written({**manifest, "schema": 1}, weights)
@@ -405,13 +406,16 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     yield "levels in a release of the fourth schema", written({**manifest, "schema": 4}, weights)
     manifest, weights = manifest_of(*packed(DEVICES["mixed"]))
     yield "fields in a release of the third schema", written({**manifest, "schema": 3}, weights)
+    for name in ("blocks", "plane", "mixed_words"):
+        manifest, weights = manifest_of(*packed(DEVICES[name]))
+        yield f"{name} in a release of the fifth schema", written({**manifest, "schema": 5}, weights)
     yield "a manifest that is a list", (b"[]\n", weights)
     yield "a manifest in brackets", (b"[" * 100_000, weights)
 
 
 def forgeries() -> list[Forgery]:
     """All of them, by what is wrong."""
-    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS, *LEVEL_GROUPS, *MEANS, *MIXED]
+    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS, *LEVEL_GROUPS, *BLOCK_GROUPS, *MEANS, *MIXED]
     found = [(why, changed(name, change)) for why, name, change in changes]
     found += [
         ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),

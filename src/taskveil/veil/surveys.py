@@ -15,6 +15,7 @@ mean of f and g = FFT⁻¹(FFT(f − m) · B/(extra · λ)) give E[t | v] = f(v)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -128,8 +129,14 @@ class Question(Rows):
 
     def variances(self, functionals: Floats, shares: Floats) -> Floats:
         """(t,): the variance of one report's scores of `functionals` (rows, t) if people have these shares (rows,)."""
-        scores, chances = self.scores(functionals), self.expected(shares)
-        return np.asarray(np.maximum(chances @ scores**2 - (shares @ functionals) ** 2, 0.0))
+        chances = self.expected(shares)
+        squares = [chances @ self.scores(functionals[:, some]) ** 2 for some in self.parts(functionals.shape[1])]
+        return np.asarray(np.maximum(np.concatenate(squares) - (shares @ functionals) ** 2, 0.0))
+
+    def parts(self, count: int) -> Iterator[slice]:
+        """Slices of so many functionals, a few million scores each: those of large cross-tables take gigabytes."""
+        step = max(1, (1 << 22) // self.outputs)
+        return (slice(start, start + step) for start in range(0, count, step))
 
     def variance(self, functional: Floats, shares: Floats) -> float:
         """The variance of one report's score of a functional (rows,) if people have these shares (rows,)."""

@@ -8,7 +8,7 @@ import pytest
 
 import taskveil as tv
 from taskveil.client.mechanisms import BlockGroup, LevelResponse
-from taskveil.designs.means.blocks import subset_variances
+from taskveil.designs.means.blocks import best_width, subset_variances
 from taskveil.errors import TaskError
 
 RNG = np.random.default_rng(4)
@@ -48,7 +48,9 @@ def test_shares_are_as_good_as_subset_selection(count: int, epsilon: float) -> N
     assert isinstance(veil.mechanism, LevelResponse)
     assert any(isinstance(group, BlockGroup) for group in veil.mechanism.groups)
     shares = np.array([0.0, *[1 / count] * count])
-    specialist = subset_variances(np.eye(count + 1)[:, 1:], shares, epsilon).sum(axis=1).min()
+    columns = np.eye(count + 1)[:, 1:]
+    width = best_width(columns, np.ones(count), shares, epsilon)
+    specialist = float(subset_variances(columns, shares, epsilon, width).sum())
     own = float((shares[1:] * (1 - shares[1:])).sum())  # people's own spread is no part of the loss
     assert veil.loss(people).mean + own <= 1.03 * specialist
 

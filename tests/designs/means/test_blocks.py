@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from taskveil.client.mechanisms import BlockGroup, Response
-from taskveil.designs.means.blocks import flat_blocks, searched_blocks, subset_variances
+from taskveil.designs.means.blocks import best_width, flat_blocks, searched_blocks, subset_variances
 from taskveil.veil.surveys import Question
 
 RNG = np.random.default_rng(2)
@@ -43,12 +43,13 @@ def question(blocks: np.ndarray, size: int, epsilon: float, prior: np.ndarray) -
 def test_costs_of_all_sizes_are_those_of_all_sets(size: int, epsilon: float) -> None:
     """All subsets of a size, listed, give the variances of the formula."""
     shares, functionals = RNG.dirichlet(np.ones(size)), RNG.normal(size=(size, 3))
-    said = subset_variances(functionals, shares, epsilon)
-    assert said.shape == (size - 1, 3)
+    weights, costs = np.array([1.0, 2.0, 0.5]), []
     for width in range(1, size):
         sets = np.array(list(combinations(range(size), width)))
         seen = question(sets, size, epsilon, shares).variances(functionals, shares)
-        np.testing.assert_allclose(said[width - 1], seen, rtol=1e-9)
+        np.testing.assert_allclose(subset_variances(functionals, shares, epsilon, width), seen, rtol=1e-9)
+        costs.append(float(weights @ seen))
+    assert costs[best_width(functionals, weights, shares, epsilon) - 1] == pytest.approx(min(costs))
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 10, 11, 50, 256, 1000])
@@ -57,15 +58,15 @@ def test_few_blocks_are_within_a_hundredth_of_all_sets(size: int, epsilon: float
     """Uniform shares and Zipf's; of the sizes of blocks, the best one."""
     for shares in (np.ones(size), 1.0 / np.arange(1, size + 1.0)):
         people = shares / shares.sum()
-        ideal = subset_variances(np.eye(size), people, epsilon).sum(axis=1)
-        width = int(ideal.argmin()) + 1
+        width = best_width(np.eye(size), np.ones(size), people, epsilon)
+        ideal = subset_variances(np.eye(size), people, epsilon, width).sum()
         blocks = np.array(flat_blocks(size, width))
         assert blocks.shape[0] <= 16
-        assert question(blocks, size, epsilon, people).variances(np.eye(size), people).sum() <= 1.01 * ideal.min()
+        assert question(blocks, size, epsilon, people).variances(np.eye(size), people).sum() <= 1.01 * ideal
 
 
 def test_large_budgets_select_one_and_small_budgets_many() -> None:
-    widths = [int(subset_variances(np.eye(20), np.full(20, 0.05), e).sum(axis=1).argmin()) + 1 for e in (0.1, 1.0, 5.0)]
+    widths = [best_width(np.eye(20), np.ones(20), np.full(20, 0.05), epsilon) for epsilon in (0.1, 1.0, 5.0)]
     assert widths[0] in (9, 10)
     assert widths[1] == pytest.approx(20 / (math.e + 1), abs=1)
     assert widths[2] == 1
@@ -74,7 +75,7 @@ def test_large_budgets_select_one_and_small_budgets_many() -> None:
 def test_blocks_for_shares_above_levels_beat_flat_ones() -> None:
     size, epsilon, people = 40, 1.0, np.full(40, 1 / 40)
     above = (np.arange(size)[:, None] > np.arange(size - 1)).astype(float)
-    width = int(subset_variances(above, people, epsilon).sum(axis=1).argmin()) + 1
+    width = best_width(above, np.ones(size - 1), people, epsilon)
     costs = (np.abs(np.fft.fft(above, axis=0)) ** 2).sum(axis=1)
     flat, found = np.array(flat_blocks(size, width)), searched_blocks(costs, width)
     variances = [question(one, size, epsilon, people).variances(above, people).sum() for one in (flat, found)]

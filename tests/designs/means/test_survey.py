@@ -189,3 +189,12 @@ def test_biased_methods_refuse_surveys(method: str) -> None:
 
 def test_auto_is_means() -> None:
     assert tv.design(TABLE, tv.SurveyTask(), epsilon=1.0, schema=SCHEMA).method == "means"
+
+
+def test_too_many_cells_are_refused_with_what_to_do() -> None:
+    values = [str(number) for number in range(90)]
+    schema = tv.Schema({"one": tv.Category(values), "two": tv.Category(values)})
+    table = pd.DataFrame({name: RNG.choice(values, 500) for name in ("one", "two")})
+    with pytest.raises(TaskError, match=r"'one' and 'two': a question has at most 4,096 values or cells, got 8,281"):
+        tv.design(table, tv.SurveyTask(pairs=[("one", "two")]), epsilon=1.0, schema=schema)
+    assert tv.design(table, tv.SurveyTask(), epsilon=1.0, schema=schema).size.report_bytes == 2

@@ -118,10 +118,12 @@ class ScaledGroup:
             row = row * count + below + entropy.bernoulli(part, whole)
         return row
 
-    def holds(self, k: Integers) -> bool:
-        """Whether each latent of these members of the region (N, d) lies between two levels."""
+    def fault(self, k: Integers) -> str | None:
+        """A latent of these members of the region (N, d) that lies between no two levels."""
         below, part, whole = self.between(k)
-        return bool(((below >= 0) & (below < self.counts) & (part >= 0) & (part < whole)).all())
+        if not ((below >= 0) & (below < self.counts) & (part >= 0) & (part < whole)).all():
+            return "A latent lies between no two levels of its group."
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -260,6 +262,18 @@ class BlockGroup(ScaledGroup):
         block = entropy.uniform_below(len(self.blocks), len(k))  # before the record is looked at
         return block * self.rows + self.response(self.favoured(block, self.row(k)))
 
+    def fault(self, k: Integers) -> str | None:
+        """A latent of these members of the region (N, d) that lies between no two levels, or a block that favours not
+        exactly w distinct outputs. Every block is tried with a row of the members."""
+        if wrong := super().fault(k):
+            return wrong
+        numbers, (_, row), *_ = np.arange(len(self.blocks)), *self._roundings(k)
+        favoured = np.sort(self.favoured(numbers, np.resize(row, len(numbers))), axis=1)
+        distinct = (np.diff(favoured, axis=1) > 0).all() and favoured.min() >= 0 and favoured.max() < self.rows
+        if not distinct or favoured.shape[1] != self.response.favoured:
+            return "A block favours not exactly as many distinct outputs as its response says."
+        return None
+
     def favoured(self, block: Integers, row: Integers) -> Integers:
         """Numbers of blocks (N,) and rows (N,) → the outputs that they favour (N, w), without the block's number."""
         return np.asarray((row[:, None] - self.blocks[block]) % self.rows)
@@ -355,10 +369,10 @@ class PlaneGroup:
         if region.low[self.places].any() or (region.high[self.places] != self.prime - 1).any():
             raise MechanismError(f"the latents of a plane reach from 0 to {self.prime - 1} grid steps.")
 
-    def holds(self, k: Integers) -> bool:
-        """Whether the latents of these members of the region (N, d) are residues."""
+    def fault(self, k: Integers) -> str | None:
+        """A latent of these members of the region (N, d) that is no residue."""
         point = k[:, self.places]
-        return bool(((point >= 0) & (point < self.prime)).all())
+        return None if ((point >= 0) & (point < self.prime)).all() else "A latent of a plane is no residue."
 
     def draw(self, k: Integers) -> Integers:
         """Members of the region (N, d) → outputs (N,)."""

@@ -136,7 +136,5 @@ class LevelResponse(Mechanism):
         return self.chances(latents) if self.outputs <= MOST_CODEWORDS else self.bound(latents)
 
     def fault(self, k: Integers) -> str | None:
-        """A latent that lies between no two levels."""
-        if not all(group.holds(k) for group in self.groups):
-            return "A latent lies between no two levels of its group."
-        return None
+        """The first fault of a group: a latent between no two levels, or a favoured set of the wrong size."""
+        return next((wrong for group in self.groups if (wrong := group.fault(k))), None)

@@ -12,7 +12,7 @@ import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.client.mechanisms import BlockGroup, Response
-from taskveil.designs.means.blocks import CANDIDATES, flat_blocks, shares_of, subset_variances
+from taskveil.designs.means.blocks import best_width, flat_blocks, shares_of, subset_variances
 from taskveil.designs.problem import Problem
 from taskveil.veil.surveys import GRID_BITS, block_scores
 
@@ -44,14 +44,14 @@ class Atom:
         """(rows, n): the numbers of a record in every row, 0 in other columns than those of the category."""
         return np.eye(self.n + 1)[[self.n, *range(self.columns.start, self.columns.stop)], : self.n]
 
-    def group(self, place: int, chance: int, epsilon: float, most: int = CANDIDATES) -> BlockGroup:
-        """The group of the latent at a place, with at most so many base blocks."""
+    def group(self, place: int, chance: int, epsilon: float, halvings: int) -> BlockGroup:
+        """The group of the latent at a place, with at most 16 base blocks, halved so many times."""
         return BlockGroup(
             places=np.array([place]),
             counts=np.array([self.rows]),
             levels=np.arange(self.rows) << GRID_BITS,
             binned=np.array([False]),
-            blocks=np.array(flat_blocks(self.rows, self.width, most)),
+            blocks=np.array(flat_blocks(self.rows, self.width, halvings)),
             response=Response.calibrated(size=self.rows, favoured=self.width, epsilon=epsilon),
             chance=chance,
         )
@@ -74,7 +74,7 @@ def atoms_of(problem: Problem, K: Floats, epsilon: float) -> list[Atom]:
         digit = problem.X[:, columns] @ np.arange(1.0, count + 1.0)
         prior = shares_of(np.rint(digit).astype(np.int64)[:, None], [np.arange(count + 1)], [False])
         values = np.eye(count + 1)[:, 1:] @ K[:, columns].T
-        costs = subset_variances(values, prior, epsilon).sum(axis=1)
-        width = int(costs.argmin()) + 1
-        found.append(Atom(columns=columns, n=K.shape[1], width=width, cost=float(costs[width - 1])))
+        width = best_width(values, np.ones(len(K)), prior, epsilon)
+        cost = float(subset_variances(values, prior, epsilon, width).sum())
+        found.append(Atom(columns=columns, n=K.shape[1], width=width, cost=cost))
     return found

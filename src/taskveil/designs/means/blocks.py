@@ -29,52 +29,63 @@ ANYWHERE = 0.02
 """The share of the prior that is spread evenly over all levels. It limits the error for people unlike the
 volunteers."""
 
-CANDIDATES = 16
-"""Exchanges that are compared at a time, and base blocks at most."""
+
+def best_width(functionals: Floats, weights: Floats, shares: Floats, epsilon: float) -> int:
+    """The size of blocks with the least weighted sum of variances of functionals (R, t), for shares of people (R,)."""
+    by_own, by_all = _factors(len(functionals), np.arange(1.0, len(functionals)), epsilon)
+    h = functionals - functionals.mean(axis=0)
+    own, square = float(weights @ (shares @ h**2)), float(weights @ (h**2).sum(axis=0))
+    return int((by_own * own + by_all * square).argmin()) + 1
 
 
-def subset_variances(functionals: Floats, shares: Floats, epsilon: float) -> Floats:
+def subset_variances(functionals: Floats, shares: Floats, epsilon: float, width: int | None = None) -> Floats:
     """(R − 1, t): the variance of one report's unbiased score of each functional (R, t) by subset selection with blocks
-    of 1 … R − 1 of R rows, if people have these shares (R,)."""
-    size, odds = len(functionals), math.exp(epsilon)
-    w = np.arange(1.0, size)
+    of 1 … R − 1 of R rows, if people have these shares (R,); for blocks of `width` rows alone, (t,)."""
+    sizes = np.arange(1.0, len(functionals)) if width is None else np.array([float(width)])
+    by_own, by_all = _factors(len(functionals), sizes, epsilon)
+    h = functionals - functionals.mean(axis=0)
+    second = np.outer(by_own, shares @ h**2) + np.outer(by_all, (h**2).sum(axis=0))
+    found = np.asarray(np.maximum(second - (shares @ h) ** 2, 0.0))
+    return found if width is None else found[0]
+
+
+def _factors(size: int, w: Floats, epsilon: float) -> tuple[Floats, Floats]:
+    """For blocks of w (W,) rows the factors of h(v)² and of Σ h² in the mean square of a score, (W,) each."""
+    odds, others = math.exp(epsilon), size - 1.0
     total = w * odds + size - w
     extra, inside = (odds - 1.0) / total, w * odds / total
-    gain = (size - 1.0) / (extra * w * (size - w))
-    h = functionals - functionals.mean(axis=0)
-    square, own = (h**2).sum(axis=0), shares @ h**2
-    others = size - 1.0
+    gain = others / (extra * w * (size - w))
 
     def drawn(count: Floats) -> Floats:
         """The factor of a sample's variance in the sum of `count` of the other rows, without replacement."""
         return count * (others - count) / max(others - 1.0, 1.0)
 
-    # Of the other rows: mean −h(v)/others, and second moment (square − h(v)²)/others.
+    # Of the other rows: mean −h(v)/others, and second moment (Σ h² − h(v)²)/others.
     spread_own, spread_all = -1.0 / others - 1.0 / others**2, 1.0 / others
     within = (1.0 - (w - 1.0) / others) ** 2 + drawn(w - 1.0) * spread_own
     outside = (w / others) ** 2 + drawn(w) * spread_own
     by_own = inside * within + (1.0 - inside) * outside
     by_all = (inside * drawn(w - 1.0) + (1.0 - inside) * drawn(w)) * spread_all
-    second = gain[:, None] ** 2 * (np.outer(by_own, own) + np.outer(by_all, square))
-    return np.asarray(np.maximum(second - (shares @ h) ** 2, 0.0))
+    return gain**2 * by_own, gain**2 * by_all
 
 
 @lru_cache(maxsize=256)
-def flat_blocks(size: int, width: int, most: int = CANDIDATES) -> tuple[tuple[int, ...], ...]:
-    """At most so many base blocks of `width` of `size` residues, as few as are within a five hundredth of all sets."""
-    return tuple(map(tuple, searched_blocks(np.ones(size), width, most).tolist()))
+def flat_blocks(size: int, width: int, halvings: int = 0) -> tuple[tuple[int, ...], ...]:
+    """Base blocks of `width` of `size` residues, as few as are within a five hundredth of all sets; at most 16, halved
+    so many times."""
+    return tuple(map(tuple, searched_blocks(np.ones(size), width, halvings).tolist()))
 
 
-def searched_blocks(costs: Floats, width: int, most: int = CANDIDATES) -> Integers:
+def searched_blocks(costs: Floats, width: int, halvings: int = 0) -> Integers:
     """Base blocks (B, width) of residues modulo R that make Σ_f costs_f/λ_f small, for costs (R,) of frequencies; as
-    few as come within a five hundredth of the ideal, at most `most`."""
+    few as come within a five hundredth of the ideal; at most 16, halved so many times."""
     size, best, least = len(costs), None, math.inf
     # With λ free and its sum fixed, the best λ_f is in proportion to √costs_f.
     weights = costs[1 : size // 2 + 1] + 1e-9 * costs[1:].max()
     twice = np.where(2 * np.arange(1, size // 2 + 1) == size, 1.0, 2.0)
     ideal = float((twice * np.sqrt(weights)).sum()) ** 2 / (width * (size - width))
     count = 1
-    while count <= most:
+    while count <= 16 >> halvings:
         blocks, cost = _search(weights * twice, size, width, count)
         if cost < least:
             best, least = blocks, cost
@@ -101,12 +112,12 @@ def _search(weights: Floats, size: int, width: int, count: int) -> tuple[Integer
     def cost_of(power: Floats) -> Floats:
         return np.asarray((weights / np.maximum(power / count, 1e-12)).sum(axis=-1))
 
-    cost, failed = float(cost_of(power)), 0
+    cost, failed, tries = float(cost_of(power)), 0, 16  # exchanges that are compared at a time
     # An exchange changes every frequency a little, so that as many are enough as there are residues.
     for _ in range(max(200, min(2000, 4 * size))):
         j = int(rng.integers(count))
-        old = rng.choice(np.flatnonzero(inside[j]), CANDIDATES)
-        new = rng.choice(np.flatnonzero(~inside[j]), CANDIDATES)
+        old = rng.choice(np.flatnonzero(inside[j]), tries)
+        new = rng.choice(np.flatnonzero(~inside[j]), tries)
         spectrum = spectra[j] - wave[np.outer(old, frequencies) % size] + wave[np.outer(new, frequencies) % size]
         there = power - np.abs(spectra[j]) ** 2 + np.abs(spectrum) ** 2
         costs = cost_of(there)
@@ -115,7 +126,7 @@ def _search(weights: Floats, size: int, width: int, count: int) -> tuple[Integer
         if costs[k] < cost:
             cost, failed, power, spectra[j] = float(costs[k]), 0, there[k], spectrum[k]
             inside[j, old[k]], inside[j, new[k]] = False, True
-        if failed > 4 * CANDIDATES:
+        if failed > 4 * tries:
             break
     return np.array([np.flatnonzero(block) for block in inside]), cost
 

@@ -22,7 +22,7 @@ from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.domain import Domain
 from taskveil.designs.means.atoms import Atom, atoms_of
-from taskveil.designs.means.blocks import ANYWHERE, CANDIDATES
+from taskveil.designs.means.blocks import ANYWHERE
 from taskveil.designs.means.channels import (
     LARGEST,
     LevelReports,
@@ -119,18 +119,18 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
     # Only ratios of errors decide, in whichever unit the task has them.
     K = task.K / (float(np.abs(task.K * (box.high - box.low)).max()) or 1.0)
     planned, ways = min(max(epsilon, LEAST), LARGEST), _ways(problem, K, epsilon)
-    levels, rows, most = ALONE, most_rows(planned, len(ways[0][0].weights)), CANDIDATES
+    levels, rows, halvings = ALONE, most_rows(planned, len(ways[0][0].weights)), 0
     while True:
         plans = [_plan(problem, *way, K, planned, levels) for way in ways]
         rivals = [plan for plan in plans if plan.alone <= RIVAL * min(plan.alone for plan in plans)]
         parted = [(plan, plan.latents.parted(rows)) for plan in rivals]
         plan, groups = min(parted, key=lambda found: found[0].cost(found[1]))
-        veil = _veil(problem, plan, groups, epsilon, name, most)
+        veil = _veil(problem, plan, groups, epsilon, name, halvings)
         if veil.size.client_bytes <= problem.on_device.max_bytes or levels == 2:
             return veil
         # Smaller tables: of fewer latents together, then of fewer levels; fewer base blocks, too.
         levels, rows = (levels, rows // 2) if rows > 1 else (levels // 2, 1)
-        most = max(1, most // 2)
+        halvings = min(halvings + 1, 4)
 
 
 def _ways(problem: Problem, K: Floats, epsilon: float) -> list[tuple[Directions, list[Atom]]]:
@@ -177,7 +177,9 @@ def _plan(
     return _Plan(directions=directions, atoms=atoms, encoder=encoder, region=region, latents=latents)
 
 
-def _veil(problem: Problem, plan: _Plan, groups: Sequence[LatentGroup], epsilon: float, name: str, most: int) -> Veil:
+def _veil(
+    problem: Problem, plan: _Plan, groups: Sequence[LatentGroup], epsilon: float, name: str, halvings: int
+) -> Veil:
     """Whole numbers for devices, and what their reports say for the server."""
     channels = [group.channel(plan.latents.epsilon) for group in groups]
     costs = [channel.cost for channel in channels] + [atom.cost for atom in plan.atoms]
@@ -201,7 +203,7 @@ def _veil(problem: Problem, plan: _Plan, groups: Sequence[LatentGroup], epsilon:
             )
         )
     for place, (atom, chance) in enumerate(zip(plan.atoms, chances.tolist()[len(groups) :], strict=True)):
-        block = atom.group(len(plan.directions.weights) + place, chance, epsilon, most)
+        block = atom.group(len(plan.directions.weights) + place, chance, epsilon, halvings)
         codewords.append(atom.codewords(block, mean, float(chances.sum()) / chance))
         parts.append(block)
     decoder = CodewordDecoder(codewords=np.concatenate(codewords), sizes=np.array([sum(map(len, codewords))]))

@@ -18,6 +18,7 @@ So questions are also joined: two become one with the product of their rows if t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
@@ -25,12 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import NUMBERS_AT_A_TIME, Floats, Integers
 from taskveil.client.fields import Words
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, PlaneGroup, Response
 from taskveil.client.regions import BoxRegion
-from taskveil.designs.means.blocks import CANDIDATES, flat_blocks, searched_blocks, shares_of, subset_variances
+from taskveil.designs.means.blocks import best_width, flat_blocks, searched_blocks, shares_of, subset_variances
 from taskveil.designs.means.channels import (
     LARGEST,
     LevelReports,
@@ -62,7 +63,6 @@ from taskveil.veil.surveys import (
     Question,
     Rows,
     bin_levels,
-    block_scores,
     doubled,
     exact_scores,
     latents_of,
@@ -71,8 +71,8 @@ from taskveil.veil.surveys import (
     survey_encoder,
 )
 
-MOST_ROWS = 1 << 12
-"""Rows of a question about several fields; single categories have as many as they have values."""
+MOST_ROWS = NUMBERS_AT_A_TIME // 16
+"""Rows of a question: with sixteen base blocks, its outputs are few enough to be scored one by one."""
 
 Digits = tuple[tuple[int, bool], ...]
 """Latents of a question, and whether each is binned."""
@@ -124,12 +124,12 @@ def design_survey(problem: Problem, epsilon: float, name: str) -> Veil:
     if not isinstance(task, SurveyTask):
         raise TaskError(f"this design serves a SurveyTask, got {type(task).__name__}.")
     sample = Sample.of(task, box.low, box.high, problem.X, epsilon)
-    planned, most = sample.planned(), CANDIDATES
-    while True:
-        veil = _veil(problem, sample, planned, epsilon, name, most)
-        if veil.size.client_bytes <= problem.on_device.max_bytes or most == 1:
-            return veil
-        most //= 2  # fewer base blocks cost a little more, and take less space
+    planned = sample.planned()
+    for halvings in range(5):  # fewer base blocks cost a little more, and take less space
+        veil = _veil(problem, sample, planned, epsilon, name, halvings)
+        if veil.size.client_bytes <= problem.on_device.max_bytes:
+            break
+    return veil
 
 
 def expected_variances(schema: Schema, task: SurveyTask, shares: Floats | None, epsilon: float) -> dict[Key, float]:
@@ -204,6 +204,13 @@ class Sample:
         if isinstance(first, Words):
             return self._plane(digits, first.prime)
         numbers = [place for place, binned in digits if self._is_number(place) and not binned]
+        fewest = [len(self._levels(place, binned, 2)) for place, binned in digits]
+        if math.prod(fewest) > MOST_ROWS:
+            names = " and ".join(repr(self.latents[place]) for place, _ in digits)
+            raise TaskError(
+                f"{names}: a question has at most {MOST_ROWS:,} values or cells, got {math.prod(fewest):,}. List fewer "
+                "values of a category, or describe an open vocabulary by tv.Words."
+            )
         if len(digits) == 1 and numbers:
             return min((self._listed(digits, most) for most in self._counts()), key=lambda one: one.cost)
         if not numbers:
@@ -269,9 +276,9 @@ class Sample:
         """Some digits as one category, by blocks of the size of least cost."""
         scales, rows = self._rows(digits, most)
         measures = statistics(self.task, rows)
-        each = subset_variances(measures.functionals, rows.prior, self.epsilon)
-        width = int((each @ measures.weights).argmin()) + 1
-        return Asked(digits=digits, scales=scales, rows=rows, measures=measures, variances=each[width - 1], width=width)
+        width = best_width(measures.functionals, measures.weights, rows.prior, self.epsilon)
+        each = subset_variances(measures.functionals, rows.prior, self.epsilon, width)
+        return Asked(digits=digits, scales=scales, rows=rows, measures=measures, variances=each, width=width)
 
     def _plane(self, digits: Digits, prime: int) -> Asked:
         """An open vocabulary, by the blocks of lines that are best for a word that few people have."""
@@ -312,8 +319,7 @@ class Sample:
         if one.prime or other.prime:
             return None
         digits = tuple(dict.fromkeys((*one.digits, *other.digits)))
-        fewest = [2 if self._is_number(place) and not binned else len(self._levels(place, binned, 2))
-                  for place, binned in digits]  # fmt: skip
+        fewest = [len(self._levels(place, binned, 2)) for place, binned in digits]
         if len({place for place, _ in digits}) < len(digits) or np.prod(fewest, dtype=float) > MOST_ROWS:
             return None
         return self.made(digits)
@@ -372,16 +378,16 @@ def _without_superfluous(planned: Planned) -> Planned:
     return planned
 
 
-def _veil(problem: Problem, sample: Sample, planned: Planned, epsilon: float, name: str, most: int) -> Veil:
+def _veil(problem: Problem, sample: Sample, planned: Planned, epsilon: float, name: str, halvings: int) -> Veil:
     """Whole numbers for devices, and priors for the server."""
     chances = np.maximum(1, np.rint(DRAWS * planned.chances)).astype(np.int64).tolist()
-    groups = [_group(one, chance, epsilon, most) for one, chance in zip(planned.asked, chances, strict=True)]
+    groups = [_group(one, chance, epsilon, halvings) for one, chance in zip(planned.asked, chances, strict=True)]
     decoder = SurveyDecoder(priors=tuple(one.rows.prior for one in planned.asked), width=problem.X.shape[1])
     mechanism = LevelResponse(region=sample.region, groups=tuple(groups))
     return Veil(encoder=sample.encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=name)
 
 
-def _group(one: Asked, chance: int, epsilon: float, most: int) -> LevelGroup | BlockGroup | PlaneGroup:
+def _group(one: Asked, chance: int, epsilon: float, halvings: int) -> LevelGroup | BlockGroup | PlaneGroup:
     if one.prime is not None:
         first = one.digits[0][0]
         response = Response.calibrated(size=one.prime, favoured=one.width, epsilon=epsilon)
@@ -402,7 +408,7 @@ def _group(one: Asked, chance: int, epsilon: float, most: int) -> LevelGroup | B
     response = Response.calibrated(size=one.rows.rows, favoured=one.width, epsilon=epsilon)
     flat = BlockGroup(
         binned=np.array(one.rows.binned),
-        blocks=np.array(flat_blocks(one.rows.rows, one.width, most)),
+        blocks=np.array(flat_blocks(one.rows.rows, one.width, halvings)),
         response=response,
         **about,
     )
@@ -410,7 +416,7 @@ def _group(one: Asked, chance: int, epsilon: float, most: int) -> LevelGroup | B
         return flat
     # Where levels have an order, blocks for just these statistics may be better than blocks that serve all alike.
     costs = (np.abs(np.fft.fft(one.measures.functionals, axis=0)) ** 2) @ one.measures.weights
-    other = replace(flat, blocks=searched_blocks(costs, one.width, most))
+    other = replace(flat, blocks=searched_blocks(costs, one.width, halvings))
     return min(flat, other, key=lambda group: exact_cost(group, one))
 
 
@@ -429,8 +435,6 @@ def exact_cost(group: BlockGroup, one: Asked) -> float:
         chance=1.0,
     )
     try:
-        scores = block_scores(group, one.measures.functionals)
-    except DataError:
-        return np.inf
-    squares = question.expected(one.rows.prior) @ scores**2
-    return float(one.measures.weights @ (squares - (one.rows.prior @ one.measures.functionals) ** 2))
+        return float(one.measures.weights @ question.variances(one.measures.functionals, one.rows.prior))
+    except DataError:  # blocks that do not tell all rows apart
+        return math.inf

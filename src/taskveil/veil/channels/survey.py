@@ -63,7 +63,10 @@ class SurveyChannel(Channel):
             total = np.array([precision[key] for key in said.keys])
             shares = one.chance / np.maximum(each, 1e-300) / total
             middle = one.prior @ said.functionals
-            squares = ((one.scores(said.functionals) - middle) ** 2) @ (said.weights * shares**2 / one.chance)
+            weights = said.weights * shares**2 / one.chance
+            squares = np.zeros(one.outputs)
+            for some in one.parts(len(weights)):
+                squares += ((one.scores(said.functionals[:, some]) - middle[some]) ** 2) @ weights[some]
             losses += _over_rows(one, squares, k)
         return losses
 
