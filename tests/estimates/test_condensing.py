@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taskveil.estimates.condensing import POINTS, condensed
+from taskveil.estimates.condensing import condensed
 from taskveil.estimates.intervals import anytime_limits, exact_limits
 
 
@@ -16,7 +16,7 @@ def test_limits_stay_and_means_are_the_same(ratio: bool) -> None:
     weights = rng.uniform(0.5, 1.5, 5000) if ratio else np.ones(5000)
     counts = rng.multinomial(20_000, np.full(5000, 1 / 5000))
     n, v, w = condensed(counts, values, weights)
-    assert len(n) <= POINTS * (8 if ratio else 1)
+    assert len(n) <= 4 * 5000**0.5 * (20 if ratio else 1)
     assert (n.sum(), n @ v, n @ w) == pytest.approx((counts.sum(), counts @ values, counts @ weights))
     for limits in (exact_limits, anytime_limits):
         (low, high), (less, more) = limits(counts, values, weights), limits(n, v, w)

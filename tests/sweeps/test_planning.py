@@ -173,3 +173,13 @@ def test_mistakes_are_explained(planned: Plan) -> None:
         tv.plan(X, TASK, people=0, epsilons=[1.0])
     with pytest.raises(BudgetError, match="at least one ε"):
         tv.plan(X, TASK, people=10, epsilons=[])
+
+
+def test_a_large_vocabulary_has_the_margin_of_a_rare_word() -> None:
+    schema = tv.Schema({"word": tv.Words(101)})
+    words = [f"w{place % 50}" for place in range(200)]
+    found = tv.plan(pd.DataFrame({"word": words}), tv.SurveyTask(), people=20_000, epsilons=[1.0], schema=schema)
+    veil = tv.design(pd.DataFrame({"word": words}), tv.SurveyTask(), epsilon=1.0, schema=schema)
+    reports = veil.privatize(pd.DataFrame({"word": words * 100}))
+    interval = tv.estimate(veil, reports, candidates={"word": ["never said"]}).shares["word"]["never said"]
+    assert interval.high - interval.mean == pytest.approx(found.margin("word: a rare word", 1.0), rel=0.15)

@@ -13,9 +13,6 @@ import numpy as np
 
 from taskveil.arrays import Floats
 
-ROUNDS = 2000
-"""Of alternating projections at most; a few dozen are usual."""
-
 
 def on_simplex(shares: Floats, total: float = 1.0) -> Floats:
     """The nearest (k,) of at least 0 that add up to `total`, by the sorted cumulative sums (Duchi et al. 2008)."""
@@ -37,8 +34,8 @@ def with_margins(table: Floats, rows: Floats, columns: Floats) -> Floats:
     with clipping at 0. What is left after the last round is put right by scaling rows and columns in turn.
     """
     found, left = table.copy(), np.zeros_like(table)
-    size = table.shape
-    for _ in range(ROUNDS):
+    size, rounds = table.shape, 100 * sum(table.shape)  # a few dozen are usual
+    for _ in range(rounds):
         down, across = rows - found.sum(axis=1), columns - found.sum(axis=0)
         if max(np.abs(down).max(), np.abs(across).max()) < 1e-9:
             break
@@ -46,7 +43,7 @@ def with_margins(table: Floats, rows: Floats, columns: Floats) -> Floats:
         moved = found + down[:, None] / size[1] + across / size[0] - down.sum() / (size[0] * size[1])
         found = np.maximum(moved + left, 0.0)
         left = moved + left - found
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         found *= (rows / np.maximum(found.sum(axis=1), 1e-300))[:, None]
         found *= columns / np.maximum(found.sum(axis=0), 1e-300)
         if np.abs(rows - found.sum(axis=1)).max() < 1e-12:

@@ -2,7 +2,7 @@
 
 Each method can draw reports of given people and estimate shares from them, so that its formula can be checked. The
 error of a method is E Σ_v (score_v − 1[value = v])², the total squared error of all shares times the number of reports.
-Every score is unbiased, so the errors of N reports add up to N times this, whoever the people are.
+Every score is unbiased, so the errors of N reports add up to N times this for all people.
 
 `GeneralizedResponse`  the value itself, or any other one (k-ary randomised response)
 `SubsetSelection`      Ye and Barg (2018), Wang et al. (2016): w of all values, likelier if they hold one's own

@@ -111,7 +111,7 @@ class Plan:
     def widest(self, epsilon: float) -> Expected:
         """The statistic of the widest margin at a budget, as a share of its range."""
         return max(
-            (row for row in self.rows if row.epsilon == epsilon),
+            (row for row in self.rows if row.epsilon == epsilon and row.label.shown),
             key=lambda row: row.margin(self.people) / row.width if row.width > 0 else 0.0,
         )
 
@@ -216,6 +216,11 @@ class Plan:
         if self.rows:
             most = f"; the widest {MOST_ROWS} of {len(named)}" if len(named) > MOST_ROWS else ""
             ax.set(xscale="log", xlabel="95% margin: points of a share, % of the range of a number")
+            low, high = ax.get_xlim()
+            marks = [one * 10.0**power for power in range(-6, 7) for one in (1, 2, 5)]
+            marks = [mark for mark in marks if low <= mark <= high]
+            ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
+            ax.minorticks_off()
             ax.set_yticks(range(len(shown)), [_short(rows[0].label.title) for rows in shown], fontsize=8)
             ax.set_title(f"{self.people:,} people{most}", fontsize=10, loc="left")
             fig.legend(loc="outside lower center", ncols=6, fontsize=8, frameon=False)
@@ -338,6 +343,12 @@ def _survey(veil: Veil, epsilon: float) -> Iterator[Expected]:
         np.add.at(precision, list(numbers), 1.0 / np.maximum(variances, 1e-300))
     for one, value, sure in zip(found, ratios, precision.tolist(), strict=True):
         yield Expected(label=one.label, epsilon=epsilon, value=value, variance=1.0 / sure)
+    for question in asked:
+        if not question.levels:  # a large vocabulary: its words are not listed
+            inside, outside = question.hits
+            variance = outside * (1.0 - outside) / (inside - outside) ** 2 / question.chance
+            label = Label(f"{question.fields[0]}: a rare word", "share", bounds=(0.0, 1.0))
+            yield Expected(label=label, epsilon=epsilon, value=0.0, variance=variance)
 
 
 def _named(one: Statistic) -> Statistic:
@@ -386,8 +397,8 @@ def _margin(row: Expected, people: int) -> str:
 
 
 def _short(name: str) -> str:
-    """A name of at most 44 characters: long ones differ at their ends."""
-    return name if len(name) <= 44 else f"{name[:20]} … {name[-20:]}"
+    """A name of at most 52 characters: long ones differ at their ends."""
+    return name if len(name) <= 52 else f"{name[:24]} … {name[-25:]}"
 
 
 def _percent(share: float | None) -> str:
