@@ -69,13 +69,15 @@ def bias(veil: Veil, vector: Floats, seeds: int) -> tuple[float, float, float]:
     across /= np.linalg.norm(across) or 1.0
     if not across.any():
         across[second] = 1.0
-    drawn = np.random.default_rng(2).integers(0, 2**32, size=(seeds, 2))
-    # With a matrix a direction takes long: one of the favoured stands for all.
+    rng = np.random.default_rng(2)
+    drawn = rng.integers(0, 2**32, size=(seeds, 2))
+    # With a matrix a direction takes long: one of the favoured, at random, stands for all.
     told = 1 if code.rows else response.favoured
     batch, values = max(1, 2**20 // (told * len(vector))), []
     for start in range(0, seeds, batch):
         some = drawn[start : start + batch]
-        favoured = mechanism.favoured(some, np.tile(k, (len(some), 1, 1)))[:, 0, :told]
+        favoured = mechanism.favoured(some, np.tile(k, (len(some), 1, 1)))[:, 0]
+        favoured = rng.permuted(favoured, axis=1)[:, :told]
         directions = code.directions(np.repeat(some, told, axis=0), favoured.ravel())
         sides = (directions @ np.column_stack([vector, across])).reshape(len(some), told, 2)
         values.append(sides.mean(axis=1) * response.favoured * response.extra * decoder.scale - [1.0, 0.0])
@@ -115,7 +117,7 @@ def main() -> None:
             errors = ((veil.decode(reports) - X) ** 2).sum(axis=1) / least
             spread = errors.std() / math.sqrt(len(X))
             ms = milliseconds(lambda v=veil, x=X: v.privatize(x[:1]), 20)
-            back = milliseconds(lambda v=veil, r=reports: v.decode(r[:20]), 3) / 20
+            back = milliseconds(lambda v=veil, r=reports: v.estimates(r[:20]), 3) / 20
             size = veil.size
             cost = code.size // 2 * code.inner + code.rows * dim
             seeds = max(30, min(options.seeds, int(options.numbers) // cost))
