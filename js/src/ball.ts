@@ -6,8 +6,6 @@ import { type Source, uniformBelow, words } from "./entropy.js";
 import { MOST_NUMBERS } from "./networks.js";
 import type { Box } from "./regions.js";
 
-/** The standard deviation of a codeword's numbers. */
-const SPREAD = 2 ** 10;
 /** Whole numbers up to here are exact in a double. */
 const EXACT = 2 ** 53;
 /** A vector's length is in steps of this part of the grid's. */
@@ -19,6 +17,8 @@ export interface Seeded {
   /** Of the matrix that vectors are multiplied with first; 0 without one. */
   rows: number;
   size: number;
+  /** The largest of the quantiles. */
+  largest: number;
   /** Normal quantiles of both signs: 2 to 2^16 of them. */
   table: Float64Array;
 }
@@ -31,13 +31,12 @@ export function seeded(region: Box, rows: number, size: number, quantiles: Float
   sound &&= entries <= 2 ** 15 && Number.isInteger(Math.log2(entries)) && quantiles.every((v) => v >= 1);
   sound &&= radius >= 1 && region.low.every((v) => v === -radius) && region.high.every((v) => v === radius);
   const largest = quantiles.reduce((most, v) => Math.max(most, v), 0);
-  const far = Math.ceil(Math.sqrt(dim)) * radius * largest; // ‖k‖₁ ≤ √d · radius in the ball
-  const score = rows ? rows * (Math.floor(far / SPREAD) + 1) * largest : far;
-  sound &&= Math.max(dim * radius ** 2, far, score, 2 * radius * FINE) < EXACT;
+  const far = Math.ceil(Math.sqrt(dim)) * radius; // ‖k‖₁ ≤ √d · radius in the ball
+  sound &&= Math.max(dim * radius ** 2, Math.max(rows, 1) * (far + 1) * largest, 2 * radius * FINE) < EXACT;
   const table = new Float64Array(2 * entries);
   table.set(quantiles);
   table.set(quantiles.map((v) => -v), entries);
-  return sound ? { dim, rows, size, table } : null;
+  return sound ? { dim, rows, size, largest, table } : null;
 }
 
 /** A fresh seed, and the codewords that are drawn with a higher probability for k: those of its side, or of the other. */
@@ -62,7 +61,7 @@ function inside(k: Float64Array, radius: number): Float64Array {
 }
 
 /** The product of a vector with every codeword over its length; those of the second half have the other sign. */
-function scores({ dim, rows, size, table }: Seeded, seed: [number, number], vector: Float64Array): Float64Array {
+function scores({ dim, rows, size, largest, table }: Seeded, seed: [number, number], vector: Float64Array): Float64Array {
   const half = size / 2;
   const [inner, row] = [rows || dim, new Float64Array(Math.max(rows, dim))];
   let shorter = vector;
@@ -70,7 +69,7 @@ function scores({ dim, rows, size, table }: Seeded, seed: [number, number], vect
     const start = half * Math.ceil(inner / 2);
     shorter = new Float64Array(rows).map((_, i) => {
       fill(row, dim, table, seed, start + i * Math.ceil(dim / 2));
-      return Math.floor(product(row, vector, dim) / SPREAD);
+      return Math.floor(product(row, vector, dim) / largest);
     });
   }
   const found = new Float64Array(size);

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from forged import networks
+from forged.balls import BALLS
 from forged.blocks import BLOCK_GROUPS
 from forged.levels import LEVEL_GROUPS
 from forged.means import MEANS
@@ -415,7 +416,7 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
 
 def forgeries() -> list[Forgery]:
     """All of them, by what is wrong."""
-    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS, *LEVEL_GROUPS, *BLOCK_GROUPS, *MEANS, *MIXED]
+    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS, *BALLS, *LEVEL_GROUPS, *BLOCK_GROUPS, *MEANS, *MIXED]
     found = [(why, changed(name, change)) for why, name, change in changes]
     found += [
         ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),

@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from balls import ball_devices, ball_response
 from taskveil.client import entropy
 from taskveil.client.mechanisms import BallResponse, SeededCodewords
-from taskveil.client.mechanisms.seeded_codewords import SPREAD, seeded_words
+from taskveil.client.mechanisms.seeded_codewords import seeded_words
 from taskveil.errors import MechanismError
 
 HOSTILE = np.array([[np.nan] * 5, [np.inf] * 5, [-np.inf] * 5, [1e308] * 5, [-1e308] * 5, [5e-324] * 5, [-0.0] * 5])
@@ -40,7 +40,7 @@ def written_out(code: SeededCodewords, seed: list[int], vector: list[int]) -> li
     each, half = math.ceil(code.inner / 2), code.size // 2
     if code.rows:
         lines = [row(half * each + i * math.ceil(code.dim / 2), code.dim) for i in range(code.rows)]
-        vector = [sum(a * b for a, b in zip(line, vector, strict=True)) // SPREAD for line in lines]
+        vector = [sum(a * b for a, b in zip(line, vector, strict=True)) // code.largest for line in lines]
     words = [row(j * each, code.inner) for j in range(half)]
     found = [sum(a * b for a, b in zip(w, vector, strict=True)) / math.sqrt(sum(a * a for a in w)) for w in words]
     return [*found, *(-one for one in found)]

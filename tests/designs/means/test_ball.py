@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import taskveil as tv
+from balls import ball_response
 from taskveil.client.mechanisms import BallResponse
 from taskveil.designs.means.ball import best_response, normal_quantiles
 from taskveil.peers.priv_unit import priv_unit_error
 from taskveil.veil.channels import channel_of
-from taskveil.veil.channels.ball import favoured_moments
+from taskveil.veil.channels.ball import favoured_moments, lean_of
 
 
 def people(count: int, dim: int, seed: int = 0) -> np.ndarray:
@@ -36,6 +37,21 @@ def test_moments_of_the_best_directions_are_those_of_simulated_ones(size: int, f
     for found, values in zip(favoured_moments(size, favoured, dim), (best, best**2), strict=True):
         sums = values.sum(axis=1)
         assert abs(found - sums.mean()) < 5 * sums.std() / np.sqrt(len(sums))
+
+
+def test_a_matrix_leaves_reports_unbiased() -> None:
+    """Reports of sparse, flat and random vectors, and what is expected of them."""
+    dim, mechanism = 40, ball_response(40, 32, 5, 3.0, rows=8)
+    lean = lean_of(mechanism.response, dim, 8)
+    for vector in (np.eye(dim)[0], np.ones(dim), np.random.default_rng(5).standard_normal(dim)):
+        unit = vector / np.linalg.norm(vector)
+        reports = mechanism(np.tile(unit, (20_000, 1)))
+        found = mechanism.codewords.directions(reports[:, :2], reports[:, 2])
+        off = found / lean.mean - unit
+        assert (np.abs(off.mean(axis=0)) < 5 * off.std(axis=0) / np.sqrt(len(off))).all()
+        along, errors = (found @ unit) ** 2, (off**2).sum(axis=1)
+        assert abs(along.mean() - lean.along) < 5 * along.std() / np.sqrt(len(off))
+        assert abs(errors.mean() - lean.variance(dim)) < 5 * errors.std() / np.sqrt(len(off))
 
 
 @pytest.mark.parametrize("dim", [4, 30, 100, 1000, 10_000])

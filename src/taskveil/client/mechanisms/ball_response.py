@@ -28,13 +28,10 @@ from taskveil.arrays import EXACT, Bools, Floats, Integers, blocks
 from taskveil.client import entropy
 from taskveil.client.mechanisms.base import ResponseMechanism
 from taskveil.client.mechanisms.response import Response, top
-from taskveil.client.mechanisms.seeded_codewords import SPREAD, SeededCodewords
+from taskveil.client.mechanisms.seeded_codewords import SeededCodewords
 from taskveil.client.regions import BoxRegion
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
-
-SEEDS = 2**32
-"""Each of the two numbers of a seed is below this; the length of a vector is in steps of 2^-16 of the grid's."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,9 +53,8 @@ class BallResponse(ResponseMechanism):
         if code.dim != dim or code.size != self.response.size:
             raise MechanismError("codewords must have the region's dimensions and be as many as the response has.")
         # A vector in the ball has ‖k‖₁ ≤ √d · radius.
-        product = (math.isqrt(dim - 1) + 1) * radius * code.largest
-        score = code.rows * (product // SPREAD + 1) * code.largest if code.rows else product
-        if max(dim * radius**2, product, score, 2 * radius << 16) >= EXACT:
+        far = (math.isqrt(dim - 1) + 1) * radius
+        if max(dim * radius**2, max(code.rows, 1) * (far + 1) * code.largest, 2 * radius << 16) >= EXACT:
             raise MechanismError("scores are too large to be exact; use a coarser grid.")
 
     @property
@@ -69,7 +65,7 @@ class BallResponse(ResponseMechanism):
     @cached_property
     def layout(self) -> Layout:
         """The two numbers of a seed, and the number of a codeword."""
-        return Layout(low=(0, 0, 0), high=(SEEDS - 1, SEEDS - 1, self.response.size - 1))
+        return Layout(low=(0, 0, 0), high=(2**32 - 1, 2**32 - 1, self.response.size - 1))
 
     def inside(self, k: Integers) -> Integers:
         """Members of the region (N, d) → integers in the ball (N, d): those outside are pulled straight towards zero.
@@ -87,7 +83,10 @@ class BallResponse(ResponseMechanism):
         return np.asarray(self.inside(self.region.enforce(latents)) * self.region.step, dtype=np.float64)
 
     def _likely(self, k: Integers) -> tuple[Integers, int]:
-        """Vectors in the ball (N, d) → how many of all draws (the second number) favour their own direction (N,)."""
+        """Vectors in the ball (N, d) → how many of all draws (the second number) favour their own direction (N,).
+
+        Lengths are in steps of 2^-16 of the grid's.
+        """
         whole = self.radius << 16
         length = np.floor(np.sqrt((k * k).sum(axis=1).astype(np.float64)) * 2.0**16).astype(np.int64)
         return whole + np.minimum(length, whole), 2 * whole
@@ -149,4 +148,5 @@ class BallResponse(ResponseMechanism):
 def _fresh_seeds(count: int) -> Integers:
     """(count, 2): uniform numbers below 2^32, from one word each."""
     words = entropy.random_words(count)
-    return np.stack([words % np.uint64(SEEDS), words // np.uint64(SEEDS)], axis=1).astype(np.int64)
+    low, high = words & np.uint64(2**32 - 1), words >> np.uint64(32)
+    return np.stack([low, high], axis=1).astype(np.int64)

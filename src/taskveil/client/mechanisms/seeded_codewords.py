@@ -29,16 +29,13 @@ from taskveil.arrays import Floats, Integers, Integers16, blocks, own_arrays, ow
 from taskveil.client.networks import MOST_NUMBERS
 from taskveil.errors import MechanismError
 
-SPREAD = 2**10
-"""The standard deviation of a codeword's numbers, as whole numbers: products with a matrix are divided by it."""
-
 Words = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SeededCodewords:
-    """`size` codewords for vectors of `dim` numbers, for every seed. `quantiles` (H,) are those of half a normal
-    distribution times 2^10; H is a power of two."""
+    """`size` codewords for vectors of `dim` numbers, for every seed. `quantiles` (H,) are those of the absolute value
+    of a normal number, in any unit; H is a power of two."""
 
     dim: int
     rows: int
@@ -64,6 +61,11 @@ class SeededCodewords:
     def largest(self) -> int:
         """The largest quantile."""
         return int(self.quantiles.max())
+
+    @cached_property
+    def spread(self) -> float:
+        """The standard deviation of a codeword's numbers."""
+        return float(np.sqrt((self.quantiles.astype(np.float64) ** 2).mean()))
 
     @cached_property
     def _table(self) -> Floats:
@@ -104,7 +106,7 @@ class SeededCodewords:
         for some in blocks(len(seeds), half * self.inner + self.rows * self.dim):
             columns = vectors[some].astype(np.float64).transpose(0, 2, 1)
             if self.rows:
-                columns = np.floor(self._products(seeds[some], columns) / SPREAD)
+                columns = np.floor(self._products(seeds[some], columns) / self.largest)
             for lines in _parts(half, len(columns) * self.inner):
                 codewords = self._lines(seeds[some], 0, lines, self.inner)
                 lengths = np.sqrt(np.einsum("nki,nki->nk", codewords, codewords))
@@ -124,7 +126,7 @@ class SeededCodewords:
         for some in blocks(len(codes), self.rows * self.dim):
             for lines in _parts(self.rows, len(seeds[some]) * self.dim):
                 numbers = self._lines(seeds[some], self._matrix_start, lines, self.dim)
-                wide[some] += (found[some, None, lines] @ numbers)[:, 0] / SPREAD
+                wide[some] += (found[some, None, lines] @ numbers)[:, 0] / self.spread
         return wide
 
 

@@ -16,7 +16,6 @@ from scipy.special import ndtri
 from taskveil.arrays import Floats, Integers, Integers16
 from taskveil.client.latent_encoders import AttributeEncoder
 from taskveil.client.mechanisms import BallResponse, Response, SeededCodewords
-from taskveil.client.mechanisms.seeded_codewords import SPREAD
 from taskveil.client.networks import LEVELS, MOST_NUMBERS
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.domain import Ball
@@ -27,21 +26,11 @@ from taskveil.veil import Veil
 from taskveil.veil.channels.ball import Lean, lean_of
 from taskveil.veil.decoders import BallDecoder
 
-ROWS = 64
-"""Dimensions that vectors of more than twice as many may be projected to, or 128, 256, …: where there are thousands, so
-that a report takes too long otherwise. With d dimensions left, the error rises by about (1 + ε)/(2d)."""
-
-MOST_DRAWN = MOST_NUMBERS // 2
-"""Numbers that the codewords and the matrix of a report have at most: 10 ms in Python."""
-
-QUANTILES = 2**12
-"""Entries of the table of normal quantiles: its fourth moment is that of a normal distribution but for 3·10^-4."""
-
 
 def ball_veil(problem: Problem, ball: Ball, asked: Integers, epsilon: float, name: str) -> Veil:
     """The veil whose reports are directions of the attributes `asked` (d,), 2 or more, of records in a ball."""
     rows, response, lean = best_response(len(asked), epsilon)
-    codewords = SeededCodewords(dim=len(asked), rows=rows, size=response.size, quantiles=normal_quantiles(QUANTILES))
+    codewords = SeededCodewords(dim=len(asked), rows=rows, size=response.size, quantiles=normal_quantiles(2**12))
     half = LEVELS // 2
     reach = np.full(len(asked), half)
     box = ball.bounding_box
@@ -73,11 +62,15 @@ def best_response(dim: int, epsilon: float) -> tuple[int, Response, Lean]:
 
 
 def _choices(dim: int) -> Iterator[tuple[bool, int, int, int]]:
-    """(whether there is a matrix, numbers to draw, rows of the matrix, codewords). Pairs of codewords are 1, 2, 4, …
-    while a report does not take too long; there is one pair in any case."""
-    for rows in (0, *(ROWS << power for power in range(8) if dim > ROWS << power + 1)):
+    """(whether there is a matrix, numbers to draw, rows of the matrix, codewords).
+
+    Pairs of codewords are 1, 2, 4, … while numbers are at most half of what a device takes, about 10 ms in Python.
+    There is one pair in any case. A matrix leaves 64, 128, … dimensions: with d left, the error rises by about
+    (1 + ε)/(2d).
+    """
+    for rows in (0, *(2**power for power in range(6, dim.bit_length()) if dim > 2 * 2**power)):
         numbers, size = rows * dim, 2
-        while size == 2 or numbers + size // 2 * (rows or dim) <= MOST_DRAWN:
+        while size == 2 or numbers + size // 2 * (rows or dim) <= MOST_NUMBERS // 2:
             if numbers + size // 2 * (rows or dim) <= MOST_NUMBERS:
                 yield rows > 0, numbers + size // 2 * (rows or dim), rows, size
             size *= 2
@@ -110,4 +103,4 @@ def normal_quantiles(count: int) -> Integers16:
     edges = ndtri(0.5 + np.arange(count) / (2 * count))
     density: Floats = np.append(edges * np.exp(-(edges**2) / 2) / math.sqrt(2 * math.pi), 0.0)
     squares = 1.0 - np.diff(density) * 2 * count
-    return np.asarray(np.maximum(1, np.rint(np.sqrt(squares) * SPREAD)), dtype=np.int16)
+    return np.asarray(np.maximum(1, np.rint(np.sqrt(squares) * 2**10)), dtype=np.int16)

@@ -10,21 +10,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import bdtr, betaincinv, gammaln
 
-from taskveil.arrays import Floats
+from taskveil.arrays import NUMBERS_AT_A_TIME, Floats
 from taskveil.client.mechanisms import BallResponse, Response
-from taskveil.client.mechanisms.seeded_codewords import SPREAD
 from taskveil.tasks import Task
 from taskveil.tasks.linear import MatrixTask
 from taskveil.veil.channels.channel import Channel, Encoded, UnbiasedScores, VolunteerValues
 from taskveil.veil.decoders import BallDecoder, Decoder
-
-LEAST_SHARE, PIECES, NODES = 1e-12, 240, 8
-"""Of the quadrature below: pieces of the unit interval in geometric progression from the least share on, and nodes of
-the Gauss rule in each. More of any of them changes no moment by 10^-8."""
-
-
-MANY = 128
-"""Products of two of more dimensions than so many are not added up: they would take more memory than they are worth."""
 
 
 class Lean(NamedTuple):
@@ -54,9 +45,10 @@ def favoured_moments(size: int, favoured: int, dim: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=16)
 def _nodes(dim: int) -> tuple[Floats, Floats, Floats]:
-    """Nodes v and weights of the quadrature, and Q(1 − v)² there."""
-    edges = np.concatenate([[0.0], np.geomspace(LEAST_SHARE, 1.0, PIECES)])
-    places, weights = np.polynomial.legendre.leggauss(NODES)
+    """Nodes v and weights of the quadrature, and Q(1 − v)² there: eight in each of 240 pieces, which grow with v. More
+    of them change no moment by 10^-8."""
+    edges = np.concatenate([[0.0], np.geomspace(1e-12, 1.0, 240)])
+    places, weights = np.polynomial.legendre.leggauss(8)
     half = np.diff(edges)[:, None] / 2
     v = (edges[:-1, None] + half * (1 + places)).ravel()
     return v, (half * weights).ravel(), 1.0 - betaincinv((dim - 1) / 2, 0.5, v)
@@ -109,9 +101,9 @@ class BallChannel(Channel):
         of W."""
         code, decoder = self.mechanism.codewords, self.decoder
         spans = np.zeros(len(decoder.offset))
-        farthest = math.sqrt(code.rows) * code.largest / SPREAD if code.rows else 1.0
+        farthest = math.sqrt(code.rows) * code.largest / code.spread if code.rows else 1.0
         spans[decoder.places] = 2.0 * decoder.scale * farthest
-        return UnbiasedScores(raw=decoder, spans=spans, diagonal=code.dim > MANY)
+        return UnbiasedScores(raw=decoder, spans=spans, diagonal=code.dim**2 > NUMBERS_AT_A_TIME)
 
     def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
         """s² (along · ‖K u‖² + across · (‖K‖² − ‖K u‖²)) − ‖K(x − center)‖², with u the direction of x − center and s
