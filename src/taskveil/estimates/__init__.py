@@ -18,14 +18,14 @@ from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates.assumed import Assumption, assumed
 from taskveil.estimates.drift import Drift
 from taskveil.estimates.measured import Rule, measured
-from taskveil.estimates.result import Estimate, FamilyEstimate, Forged, of_family, pooled
+from taskveil.estimates.result import Estimate, Forged, of_family, pooled
 from taskveil.estimates.rows import Interval
 from taskveil.estimates.scores import Tally, tally
 from taskveil.veil import Family, Veil
 from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.volunteers import FEWEST
 
-__all__ = ["Drift", "Estimate", "FamilyEstimate", "Forged", "Interval", "Tally", "estimate", "tally"]
+__all__ = ["Drift", "Estimate", "Forged", "Interval", "Tally", "estimate", "tally"]
 
 
 def estimate(
@@ -53,7 +53,7 @@ def estimate(
 
     Returns:
         Measured rows, true for every population. Rows that rest on an assumption carry it (`Interval.assumes`). Of a
-        family, a `FamilyEstimate`, which also has the estimate of each member.
+        family, `members` has the estimate of each member too.
     """
     if not isinstance(anytime, bool):
         raise DataError(f"anytime is True or False, got {anytime!r}.")
@@ -82,9 +82,7 @@ def estimate(
     return pooled([_estimate(one, counted[release], rule, assume) for release, one in once.items()], confidence)
 
 
-def _of_family(
-    family: Family, reports: Any, assume: Assumption | None, anytime: bool, confidence: float
-) -> FamilyEstimate:
+def _of_family(family: Family, reports: Any, assume: Assumption | None, anytime: bool, confidence: float) -> Estimate:
     """The estimate of a family: that of each member with enough reports, and all of them together."""
     if assume is not None:
         raise DataError("assume= takes the reports of one release: estimate from one member, family.members[name].")
