@@ -154,7 +154,7 @@ def family_members(kind: str) -> dict[str, tuple[Device, int]]:
         "levels": releases.mixed(fields, releases.level_response(), latents=4),
     }
     if kind == DRAWN:
-        return dict(zip(made, zip(made.values(), (2**40, 3**20, 5), strict=True), strict=True))
+        return dict(zip(made, zip(made.values(), (2**40, 3**25, 5**17), strict=True), strict=True))
     named = {"4": made["laplace"], "2.5": made["codes"]}
     return {name: (device, 1) for name, device in named.items()}
 

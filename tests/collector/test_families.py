@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
 import taskveil as tv
 from families import answers, chosen, drawn, means, people
@@ -17,6 +18,8 @@ from taskveil.client import Client
 from taskveil.client.families import FAMILY
 from taskveil.collector.releases import Releases, register
 from taskveil.errors import ReleaseError
+from taskveil.veil.family import sign
+from veil.test_signing import pem
 
 
 @pytest.fixture
@@ -139,6 +142,15 @@ def test_a_family_that_was_registered_in_part_takes_reports_and_can_be_completed
         asked.store.add_release = real  # type: ignore[method-assign]
         assert register(asked.store, tmp_path / "family") == drawn().release_id
         assert len(Releases(asked.store).families()) == 1
+
+
+def test_a_signature_that_comes_later_is_served(asked: Asked, tmp_path: Path) -> None:
+    key, path = ed25519.Ed25519PrivateKey.generate(), f"/v1/releases/{drawn().release_id}/family.sig"
+    assert asked.ask("GET", path).status_code == 404
+    sign(tmp_path / "release-0", pem(key))
+    register(asked.store, tmp_path / "release-0", round="one")
+    asked.runner.run(asked.collector.refresh())
+    assert asked.ask("GET", path).content == (tmp_path / "release-0" / "family.sig").read_bytes()
 
 
 def test_groups_that_chose_are_weighted_by_people(tmp_path: Path) -> None:

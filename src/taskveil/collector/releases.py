@@ -146,7 +146,7 @@ class Releases:
                 if len(members) < len(named):
                     continue  # registering it was interrupted: its members take reports, and it can be repeated
                 known = self._families.get(manifest["digest"])
-                if known is None:
+                if known is None or any(known.members[name].files != one.files for name, one in members.items()):
                     files = {f"{name}/{path}": raw for name, one in members.items() for path, raw in one.files.items()}
                     signature = next(iter(members.values())).files.get(FAMILY_SIGNATURE)
                     files |= {FAMILY: raw} | ({} if signature is None else {FAMILY_SIGNATURE: signature})

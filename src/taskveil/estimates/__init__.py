@@ -18,7 +18,7 @@ from taskveil.errors import DataError, TooFewReportsError
 from taskveil.estimates.assumed import Assumption, assumed
 from taskveil.estimates.drift import Drift
 from taskveil.estimates.measured import Rule, measured
-from taskveil.estimates.result import Estimate, FamilyEstimate, Forged, of_family, pooled
+from taskveil.estimates.result import Estimate, Forged, of_family, pooled
 from taskveil.estimates.rows import Interval
 from taskveil.estimates.scores import Tally, tally
 from taskveil.estimates.survey import SurveyEstimate
@@ -28,7 +28,7 @@ from taskveil.veil import Family, Veil
 from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.volunteers import FEWEST
 
-__all__ = ["Drift", "Estimate", "FamilyEstimate", "Forged", "Interval", "SurveyEstimate", "Tally", "estimate", "tally"]
+__all__ = ["Drift", "Estimate", "Forged", "Interval", "SurveyEstimate", "Tally", "estimate", "tally"]
 
 
 def estimate(
@@ -58,8 +58,8 @@ def estimate(
 
     Returns:
         Measured rows, true for every population. Rows that rest on an assumption carry it (`Interval.assumes`). Of a
-        `SurveyTask` it is a `SurveyEstimate`, with statistics by name. Of a family it is a `FamilyEstimate`, which
-        also has the estimate of each member.
+        `SurveyTask` it is a `SurveyEstimate`, with statistics by name. Of a family, `members` has the estimate of each
+        member too.
     """
     if not isinstance(anytime, bool):
         raise DataError(f"anytime is True or False, got {anytime!r}.")
@@ -97,7 +97,7 @@ def _of_family(
     anytime: bool,
     confidence: float,
     candidates: Candidates | None,
-) -> FamilyEstimate:
+) -> Estimate:
     """The estimate of a family: that of each member with enough reports, and all of them together."""
     if assume is not None:
         raise DataError("assume= takes the reports of one release: estimate from one member, family.members[name].")

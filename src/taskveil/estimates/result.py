@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -55,8 +55,11 @@ class Estimate:
     """Whether the intervals hold at all times at once, however often the reports are looked at."""
     notes: tuple[str, ...] = ()
     """Sentences about all rows: what is assumed and whether the reports agree, or why there are no rows."""
-    one_each: bool = False
-    """Whether every person sent one of these reports, rather than one to each release."""
+    members: dict[str, Estimate] = field(default_factory=dict, repr=False)
+    """Of a family, the estimate of every member alone, by name, with its own ε. Members with too few reports are left
+    out. Every person sent a report of one of them."""
+    shares_of_people: dict[str, float] = field(default_factory=dict, repr=False)
+    """Of a family from which people choose: the weights of the groups, n_g/Σn, by name."""
     weigh: Callable[[Floats], Floats] | None = field(default=None, repr=False)
     """From records (N, n) to weights (N,); of an estimate with assume="cells" alone."""
 
@@ -77,7 +80,7 @@ class Estimate:
     def source(self) -> str:
         """What the estimate is from, in words."""
         parts = [f"{reports:,} reports of ε = {rounded_up(epsilon)}" for reports, epsilon in self.budgets]
-        if len(parts) == 1 or self.one_each:
+        if len(parts) == 1 or self.members:
             return " and ".join(parts)
         spent = rounded_up(sum(epsilon for _, epsilon in self.budgets))
         return f"{' and '.join(parts)}; a person who sent one of each has spent ε = {spent}"
@@ -202,6 +205,7 @@ class Estimate:
     def content(self) -> dict[str, Any]:
         """Everything but what computing it took, as JSON has it: None for what is not finite, a date in days."""
         drift = {"p_value": self.drift.p_value, "raised": self.drift.raised, "moved": list(self.drift.moved)}
+        family = {"members": {name: one.content() for name, one in self.members.items()}} if self.members else {}
         return {
             "format": FORMAT,
             "reports": self.reports,
@@ -214,6 +218,8 @@ class Estimate:
             "drift": finite({**drift, "words": self.drift.words}),
             "assumes": self.assumes,
             "notes": list(self.notes),
+            **family,
+            **({"shares_of_people": self.shares_of_people} if self.shares_of_people else {}),
         }
 
     def to_json(self, path: str | Path) -> Path:
@@ -228,29 +234,13 @@ class Estimate:
         return draw(Path(path), self.rows(), title=self.source, held=self.header[2], note=self.assumes)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class FamilyEstimate(Estimate):
-    """Estimates from the reports of a family: rows of all members together, and of each.
+def of_family(
+    members: Mapping[str, Estimate], confidence: float, *, chosen: bool, notes: Sequence[str] = ()
+) -> Estimate:
+    """One estimate of a family from those of its members, which it also holds.
 
     Drawn members are random samples of the same people: rows that several of them measure are pooled by precision.
     Groups that chose their ε may differ from each other: their rows are weighted by their numbers of people.
-    """
-
-    members: dict[str, Estimate] = field(default_factory=dict)
-    """The estimate of every member alone, by name, with its own ε. Members with too few reports are left out."""
-    shares_of_people: dict[str, float] = field(default_factory=dict)
-    """The weights of the groups, where people chose: n_g/Σn. Empty where devices draw."""
-
-    def content(self) -> dict[str, Any]:
-        """As of `Estimate`, with the content of every member by name."""
-        members = {name: one.content() for name, one in self.members.items()}
-        return {**super().content(), "members": members, "shares_of_people": self.shares_of_people}
-
-
-def of_family(
-    members: Mapping[str, Estimate], confidence: float, *, chosen: bool, notes: Sequence[str] = ()
-) -> FamilyEstimate:
-    """One estimate of a family from those of its members.
 
     Args:
         members: estimates by the members' names, with reports of different people.
@@ -259,13 +249,11 @@ def of_family(
         notes: sentences about all rows.
     """
     everybody = sum(one.reports for one in members.values())
-    weights = {one.releases[0]: one.reports / everybody for one in members.values()} if chosen else None
+    shares = {name: one.reports / everybody for name, one in members.items()} if chosen else {}
     names = {one.releases[0]: name for name, one in members.items()}
+    weights = {release: shares[name] for release, name in names.items()} if chosen else None
     whole = pooled(list(members.values()), confidence, weights=weights, names=names)
-    own = {one.name: getattr(whole, one.name) for one in fields(Estimate) if one.init}
-    shares = {names[release]: share for release, share in weights.items()} if weights else {}
-    own |= {"notes": (*whole.notes, *notes), "one_each": True}
-    return FamilyEstimate(**own, members=dict(members), shares_of_people=shares)
+    return replace(whole, members=dict(members), shares_of_people=shares, notes=(*whole.notes, *notes))
 
 
 def combined(weights: Floats, rows: Sequence[Row], anytime: bool) -> tuple[float, float, float]:
