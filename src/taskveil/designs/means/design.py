@@ -31,7 +31,6 @@ from taskveil.designs.means.channels import (
     Patterns,
     best_channel,
     channel_cost,
-    exact_values,
     response_channel,
     whole_numbers,
 )
@@ -42,7 +41,7 @@ from taskveil.records.inference import FEWEST_ALIKE
 from taskveil.tasks import MeanTask
 from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
-from taskveil.veil.surveys import GRID_BITS
+from taskveil.veil.surveys import GRID_BITS, exact_values
 
 LEAST = 0.05
 """Channels for smaller budgets have the same patterns: they are searched for at this one."""
