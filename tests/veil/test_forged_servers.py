@@ -36,6 +36,15 @@ TABLE = pd.DataFrame(
 )
 
 
+QUESTIONS = tv.SurveyTask(
+    ["height", "visits", "member"],
+    by="origin",
+    pairs=[("origin", "member")],
+    weights={"visits": 2.0},
+    histograms={"visits": [0, 3, 6, 9]},
+)
+
+
 def with_volunteers(veil: tv.Veil, width: int) -> tv.Veil:
     """The veil with sums over volunteers and a task, as a design would give it."""
     records, task = X[:, :width] / 4, tv.LinearTask(np.eye(width))
@@ -59,10 +68,11 @@ def releases() -> dict[str, tuple[tv.Veil, tv.LinearTask | tv.ModelTask | None, 
         "lattice": (with_volunteers(lattice_veil(3.0), 2), None, X[:, :2] / 4, None),
         "sums": (with_volunteers(sum_veil(3.0), 2), None, X[:, :2] / 4, None),
         "plain noise": (with_volunteers(laplace_veil(1.0), 1), None, X[:, :1] / 4, None),
+        "questions": (tv.design(TABLE, QUESTIONS, epsilon=2.0), None, TABLE, None),
     }
 
 
-NAMES = ("means", "answers", "classes", "noise", "a survey", "a table", "lattice", "sums", "plain noise")
+NAMES = ("means", "answers", "classes", "noise", "a survey", "a table", "lattice", "sums", "plain noise", "questions")
 
 
 def places(part: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -154,11 +164,14 @@ def forged(files: dict[str, bytes], rng: np.random.Generator) -> dict[str, bytes
 
 def use(veil: tv.Veil, reports: np.ndarray, records: Any, y: Any) -> None:
     """All that a server does with a release."""
-    veil.decode(reports)
-    veil.decode(reports, probabilities=True) if not veil.schema.unbounded else None
-    if veil.task is not None:
-        veil.predict(reports)
-        veil.loss(records, y)
+    if isinstance(veil.task, tv.SurveyTask):
+        veil.loss(records)
+    else:
+        veil.decode(reports)
+        veil.decode(reports, probabilities=True) if not veil.schema.unbounded else None
+        if veil.task is not None:
+            veil.predict(reports)
+            veil.loss(records, y)
     str(veil), veil.size, veil.guarantee.statement
     for options in ({}, {"anytime": True}, {"assume": "cells"}, {"assume": "labels"}):
         try:

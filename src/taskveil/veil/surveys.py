@@ -214,18 +214,24 @@ def block_scores(part: BlockGroup, functionals: Floats) -> Floats:
     return np.asarray(middle + in_blocks(part.blocks, values - values.mean(axis=0)))
 
 
-def exact_scores(table: Integers, functionals: Floats, prior: Floats) -> Floats:
-    """Values (R, t) of least expected square under the prior (L,) whose mean is exactly `functionals` (L, t) at every
-    level of the table (L, R), up to the last digits of a double; DataError where there are none."""
+def exact_values(table: Integers, points: Floats, prior: Floats) -> Floats:
+    """The values (R, k) of least expected ‖v‖² under the prior (L,) whose mean is exactly `points` (L, k) at every
+    level of the table (L, R), up to the last digits of a double."""
     chances = table / table[0].sum()
     scale = 1.0 / np.sqrt(prior @ chances)
     scaled = chances * scale
-    values = np.linalg.lstsq(scaled, functionals, rcond=None)[0]
-    values += np.linalg.lstsq(scaled, functionals - scaled @ values, rcond=None)[0]
-    off = np.abs(functionals - scaled @ values).max(initial=0.0)
-    if off > 1e-9 * (np.abs(functionals).max(initial=0.0) + np.abs(values * scale[:, None]).max(initial=0.0)):
-        raise DataError("the reports of this question do not measure that.")
+    values = np.linalg.lstsq(scaled, points, rcond=None)[0]
+    values += np.linalg.lstsq(scaled, points - scaled @ values, rcond=None)[0]
     return np.asarray(values * scale[:, None])
+
+
+def exact_scores(table: Integers, functionals: Floats, prior: Floats) -> Floats:
+    """The `exact_values` (R, t) of functionals (L, t); DataError if the table cannot measure them."""
+    values = exact_values(table, functionals, prior)
+    off = np.abs(functionals - table / table[0].sum() @ values).max(initial=0.0)
+    if off > 1e-9 * (np.abs(functionals).max(initial=0.0) + np.abs(values).max(initial=0.0)):
+        raise DataError("the reports of this question do not measure that.")
+    return values
 
 
 def questions(veil: Any) -> tuple[Question, ...]:

@@ -198,3 +198,16 @@ def test_too_many_cells_are_refused_with_what_to_do() -> None:
     with pytest.raises(TaskError, match=r"'one' and 'two': a question has at most 4,096 values or cells, got 8,281"):
         tv.design(table, tv.SurveyTask(pairs=[("one", "two")]), epsilon=1.0, schema=schema)
     assert tv.design(table, tv.SurveyTask(), epsilon=1.0, schema=schema).size.report_bytes == 2
+
+
+def test_histograms_are_listed_where_there_is_space_for_it() -> None:
+    """The best channel for the shares above each edge beats blocks, and takes more space."""
+    task = tv.SurveyTask(["plan"], histograms={"income": np.linspace(0, 100, 31)})
+    veils = [
+        tv.design(TABLE, task, epsilon=1.0, schema=SCHEMA, on_device=tv.OnDevice(max_bytes=limit))
+        for limit in (1 << 19, 1 << 15)
+    ]
+    kinds = [next(type(one.part).__name__ for one in questions(veil) if one.binned[0]) for veil in veils]
+    assert kinds == ["LevelGroup", "BlockGroup"]
+    assert veils[1].size.client_bytes <= 1 << 15
+    assert veils[0].loss(TABLE).mean < veils[1].loss(TABLE).mean

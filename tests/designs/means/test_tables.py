@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from taskveil.client.promise import log_ratio
-from taskveil.designs.means.channels import best_channel, exact_values, response_channel, whole_numbers
+from taskveil.designs.means.channels import best_channel, response_channel, whole_numbers
+from taskveil.veil.surveys import exact_values
 
 RNG = np.random.default_rng(4)
 

@@ -350,14 +350,3 @@ def whole_numbers(channel: LevelReports, epsilon: float) -> Integers:
     sums = table.sum(axis=1)
     table[:, int(low.argmax())] += sums.max() - sums
     return np.asarray(table)
-
-
-def exact_values(table: Integers, points: Floats, prior: Floats) -> Floats:
-    """The values (R, k) of least expected ‖v‖² under the prior (L,) whose mean is exactly `points` (L, k) at every
-    level of the table (L, R), up to the last digits of a double."""
-    chances = table / table[0].sum()
-    scale = 1.0 / np.sqrt(prior @ chances)
-    scaled = chances * scale
-    values = np.linalg.lstsq(scaled, points, rcond=None)[0]
-    values += np.linalg.lstsq(scaled, points - scaled @ values, rcond=None)[0]
-    return np.asarray(values * scale[:, None])

@@ -29,7 +29,6 @@ from taskveil.designs.means.channels import (
     Patterns,
     best_channel,
     channel_cost,
-    exact_values,
     response_channel,
     whole_numbers,
 )
@@ -40,7 +39,7 @@ from taskveil.records.inference import FEWEST_ALIKE
 from taskveil.tasks import MeanTask
 from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
-from taskveil.veil.surveys import GRID_BITS
+from taskveil.veil.surveys import GRID_BITS, exact_values
 
 LEAST = 0.05
 """Channels for smaller budgets have the same patterns: they are searched for at this one."""

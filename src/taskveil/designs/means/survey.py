@@ -43,7 +43,6 @@ from taskveil.designs.means.design import (
     ALONE,
     APART,
     DRAWS,
-    FEW,
     FINE,
     LEAST,
     MOST_SEARCHED,
@@ -125,10 +124,13 @@ def design_survey(problem: Problem, epsilon: float, name: str) -> Veil:
         raise TaskError(f"this design serves a SurveyTask, got {type(task).__name__}.")
     sample = Sample.of(task, box.low, box.high, problem.X, epsilon)
     planned = sample.planned()
+    veil = _veil(problem, sample, planned, epsilon, name, 0)
+    if veil.size.client_bytes > problem.on_device.max_bytes and any(one.channel for one in planned.asked):
+        planned = replace(sample, most_listed=0).planned()  # blocks take less space than the tables of histograms
     for halvings in range(5):  # fewer base blocks cost a little more, and take less space
-        veil = _veil(problem, sample, planned, epsilon, name, halvings)
         if veil.size.client_bytes <= problem.on_device.max_bytes:
             break
+        veil = _veil(problem, sample, planned, epsilon, name, halvings)
     return veil
 
 
@@ -159,6 +161,8 @@ class Sample:
     region: BoxRegion
     k: Integers
     epsilon: float
+    most_listed: int = MOST_SEARCHED
+    """Bins of a histogram whose channel is searched for among all channels, and not among blocks."""
 
     @classmethod
     def of(cls, task: SurveyTask, low: Floats, high: Floats, X: Floats | None, epsilon: float) -> Sample:
@@ -215,8 +219,9 @@ class Sample:
             return min((self._listed(digits, most) for most in self._counts()), key=lambda one: one.cost)
         if not numbers:
             blocks = self._blocks(digits, ALONE)
-            if digits[0][1] and len(digits) == 1 and blocks.rows.rows <= FEW:
-                return min(blocks, self._listed(digits, ALONE), key=lambda one: one.cost)
+            if digits[0][1] and len(digits) == 1 and blocks.rows.rows <= self.most_listed:
+                listed = self._listed(digits, ALONE)
+                return listed if listed.cost < (1.0 - SLACK) * blocks.cost else blocks
             return blocks
         fitting = [one for most in range(2, ALONE + 1) if (one := self._blocks(digits, most)).rows.rows <= MOST_ROWS]
         return min(fitting or [self._blocks(digits, 2)], key=lambda one: one.cost)
