@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import releases
+import surveys_drawn
 import taskveil as tv
 from collections_drawn import codebook_veil, records, with_volunteers
 from running_collector import Asked, running, small_veil
@@ -280,3 +282,34 @@ def test_an_estimate_that_takes_long_is_not_waited_for_for_ever(
     asked.send(veil, veil.privatize(records(500, RNG)))
     answer = asked.ask("GET", f"/v1/estimates?release={veil.release_id}", "read")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+
+
+def test_a_survey_shows_its_sections_and_cells(tmp_path: Path) -> None:
+    veil, people = surveys_drawn.survey(), surveys_drawn.people(600, 3)
+    reports = veil.privatize(people)
+    with running(tmp_path, veil) as asked:
+        asked.send(veil, reports)
+        answer = estimated(asked, veil, "round=one")
+    direct = tv.estimate(veil, reports, anytime=True)
+    assert answer["means"][0]["mean"] == pytest.approx(direct.means["income"].mean)
+    sections = dict.fromkeys(row["section"] for row in answer["rows"])
+    assert list(sections) == [section.title for section in direct.sections()]
+    cells = [row["cell"] for row in answer["rows"] if row["section"] == "plan × region"]
+    assert ["Basic", "North"] in cells
+    assert ["missing", "Island"] in cells
+    for row in answer["rows"]:
+        assert answer[row["group"]][row["place"]]["name"].split(" [")[0] in row["name"]
+
+
+def test_reports_of_a_large_vocabulary_are_counted_one_by_one(tmp_path: Path) -> None:
+    words = pd.DataFrame({"search": ["rain", "sun"] * 100})
+    veil = tv.design(words, tv.SurveyTask(), epsilon=3.0, schema=tv.Schema({"search": tv.Words(263)}))
+    reports = veil.privatize(words)
+    with running(tmp_path, veil) as asked:
+        asked.send(veil, reports)
+        (stored,) = asked.store.releases()
+        assert stored.counted
+        found = stored_tally(veil, asked.store, counted=True)
+    counted = tally(veil, reports)
+    assert np.array_equal(found.came, counted.came)
+    assert np.array_equal(found.codes, counted.codes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,8 @@ from taskveil.veil.surveys import OTHER, Question, columns_of, questions
 from taskveil.veil.volunteers import missing_in
 
 RARE = "There may be too few people for these means and shares, which stay unknown: {}."
+COMPARED = ("means", "shares", "missing")
+"""Kinds of rows that the volunteers' sums are compared with."""
 Candidates = Mapping[str, Sequence[Any]]
 
 
@@ -97,12 +100,14 @@ def surveyed(
 ) -> tuple[dict[str, tuple[Row, ...]], drift.Drift, tuple[str, ...]]:
     """Rows by kind, the test whether people differ from the volunteers in means and shares, and sentences."""
     survey = Survey.of(veil, tally)
-    every = [found for one in statistics(veil, survey.questions) if (found := survey.scored(one)) is not None]
-    bins = {name: sum(one.statistic.label.key[:2] == ("bands", name) for one in every) for name in veil.schema.names}
-    own = _Volunteers(veil)
+    asked, own = statistics(veil, survey.questions), _Volunteers(veil)
+    bins = Counter(one.label.key[1] for one in asked if one.kind == "bands")
     groups: dict[str, list[Row]] = {}
     rare: dict[Any, None] = {}
-    for one in every:
+    alone: list[Scored] = []
+    for one in (found for each in asked if (found := survey.scored(each)) is not None):
+        if one.statistic.kind in COMPARED:  # all others are forgotten: a large cross-table has many scores
+            alone.append(one)
         label = one.statistic.label
         wanted = rule
         if one.statistic.kind == "bands":  # all bins of a histogram at once
@@ -120,7 +125,7 @@ def surveyed(
         said = [titled(veil, *one, binned=type(one[1]) is float) if isinstance(one, tuple) else one for one in rare]
         notes += (RARE.format("; ".join(said)),)
     kept = {kind: tuple(groups[kind]) for kind in SURVEYED if groups.get(kind)}
-    return kept, _moved(survey, every, kept, own), notes
+    return kept, _moved(survey, alone, kept, own), notes
 
 
 def _row(survey: Survey, one: Scored, rule: Rule, own: tuple[float, float]) -> Row:
@@ -156,7 +161,7 @@ class _Volunteers:
     def of(self, key: tuple[Any, ...]) -> tuple[float, float]:
         """The mean and the variance over volunteers of a statistic, NaN where they are unknown."""
         unknown = math.nan, math.nan
-        if self._raw is None or self._present is None or key[0] not in ("means", "shares", "missing"):
+        if self._raw is None or self._present is None or key[0] not in COMPARED:
             return unknown
         place, one = columns_of(self._schema, key[1]), self._schema[key[1]]
         if key[0] == "means":
@@ -192,7 +197,7 @@ def _moved(
         return WITHOUT_VOLUNTEERS
     if survey.tally.count < FEWEST_COMPARED:
         return drift.Drift(words=f"Fewer than {FEWEST_COMPARED} reports are not compared with the volunteers.")
-    rows = {row.label: row for kind in ("means", "shares", "missing") for row in groups.get(kind, ())}
+    rows = {row.label: row for kind in COMPARED for row in groups.get(kind, ())}
     some = [
         one
         for one in every
