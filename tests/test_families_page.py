@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -48,12 +46,11 @@ def test_the_page_says_what_the_choice_must_not_do() -> None:
     assert f"fewer than {FEWEST} people" in said
 
 
-def test_by_precision_equal_groups_would_weigh_nine_and_ninety_one_hundredths() -> None:
+def test_by_precision_a_group_of_a_small_epsilon_would_weigh_less_than_a_tenth() -> None:
+    assert "would weigh less than .1 and more than .9" in " ".join(TEXT.split())
     X = people(60_000, seed=6)
     width = []
     for epsilon in (0.5, 2.0):
         row = tv.estimate(means(epsilon), means(epsilon).privatize(X)).attributes[0]
         width.append(row.high - row.low)
-    share = width[1] ** 2 / (width[0] ** 2 + width[1] ** 2)
-    assert math.isclose(share, 0.09, abs_tol=0.04)
-    assert np.isfinite(share)
+    assert 0.03 < width[1] ** 2 / (width[0] ** 2 + width[1] ** 2) < 0.1  # .06

@@ -33,7 +33,7 @@ def test_drawn_members_are_pooled_by_precision() -> None:
 
 
 def test_groups_that_chose_are_weighted_by_their_numbers_of_people() -> None:
-    """Two equal groups at ε = .5 and 2 weigh a half each; by precision it would be .09 and .91."""
+    """Two equal groups at ε = .5 and 2 weigh a half each; by precision it would be .06 and .94."""
     family = tv.Family.of_budgets({0.5: means(0.5), 2.0: means(2.0)})
     low, high = np.full((30_000, 2), 0.2), np.full((30_000, 2), 0.8)
     reports = {"0.5": means(0.5).privatize(low), "2": means(2.0).privatize(high)}
