@@ -112,7 +112,7 @@ class TellingBlock(BlockGroup):
         return block * self.rows + self.response(self.favoured(block, row))
 
 
-class WiderForSome(BlockGroup):
+class NarrowerForOne(BlockGroup):
     """The lowest row favours one output only: each row has a sum of its own."""
 
     def draw(self, k: np.ndarray) -> np.ndarray:

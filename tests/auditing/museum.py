@@ -212,8 +212,8 @@ BROKEN = [
     ),
     Exhibit(
         name="fewer favoured outputs for one row",
-        make=lambda: blocks.block_veil(1.0, groups=blocks.WiderForSome),
-        epsilon=1.0,
+        make=lambda: blocks.block_veil(2.0, groups=blocks.NarrowerForOne),
+        epsilon=2.0,
         by=("bound",),
         dim=2,
     ),
