@@ -105,3 +105,14 @@ def test_limits_that_hold_at_all_times_are_wider() -> None:
     reports = {name: veil.privatize(people(3_000)) for name, veil in chosen().members.items()}
     once, always = (tv.estimate(chosen(), reports, anytime=anytime).attributes[0] for anytime in (False, True))
     assert always.high - always.low > 1.3 * (once.high - once.low)
+
+
+def test_rows_of_a_survey_and_of_another_member_stand_in_one_table() -> None:
+    X = people(2_000, seed=4)
+    survey = tv.design(X, tv.SurveyTask(), epsilon=2.0)
+    family = tv.Family({"answers": (answers(), 1), "survey": (survey, 1)})
+    reports = {name: veil.privatize(X) for name, veil in family.members.items()}
+    found = tv.estimate(family, reports)
+    assert "Rows of other releases" in found.table()
+    assert set(found.to_pandas()["statistic"]) == {"other", "mean"}
+    assert found.members["survey"].means.keys() == found.means.keys()

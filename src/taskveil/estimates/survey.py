@@ -22,7 +22,7 @@ CONSISTENT = (
     "Shares are projected: those of a field are at least 0 and add up to 1, and cross-tables add up to them. This "
     "biases small shares upwards. The intervals are those of the unbiased shares."
 )
-TITLES = {"means": "Means", "missing": "Missing values"}
+TITLES = {"means": "Means", "missing": "Missing values", "others": "Rows of other releases"}
 
 
 class Section(NamedTuple):
@@ -282,9 +282,14 @@ def _short(text: str, value: Any) -> str:
     return text.removeprefix("=").removeprefix(" is ").strip()
 
 
+def _key(row: Row) -> tuple[Any, ...]:
+    """The kind of a row and its names. Other members of a family have rows that no statistic of the survey is."""
+    return row.label.key or ("others", row.label.name)
+
+
 def _titled(row: Row) -> tuple[str, str]:
     """The title of a row's section, and its kind."""
-    kind, *names = row.label.key
+    kind, *names = _key(row)
     if kind == "by":
         return f"By {names[0]}: {names[2]}", kind
     if kind == "pairs":
@@ -296,7 +301,7 @@ def _titled(row: Row) -> tuple[str, str]:
 
 def _names(row: Row) -> tuple[str, ...]:
     """The fields that all rows of a section share."""
-    kind, *names = row.label.key
+    kind, *names = _key(row)
     return {
         "by": (names[0], *names[2:3]),
         "pairs": tuple(names[:2]),
@@ -307,7 +312,9 @@ def _names(row: Row) -> tuple[str, ...]:
 
 def _placed(row: Row) -> tuple[Any, ...]:
     """Statistic, field, value, by, group of a row."""
-    kind, *key = row.label.key
+    kind, *key = _key(row)
+    if kind == "others":
+        return "other", key[0], None, None, None
     if kind == "by":
         by, group, name, *value = key
         return ("share" if value else "mean"), name, value[0] if value else None, by, group
