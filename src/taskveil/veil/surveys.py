@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from taskveil.arrays import Floats, Integers
 from taskveil.client.fields import Words
 from taskveil.client.latent_encoders import LinearEncoder
-from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, PlaneGroup
+from taskveil.client.mechanisms import BlockGroup, LevelGroup, PlaneGroup
 from taskveil.client.networks import LEVELS, levels
 from taskveil.client.regions import BoxRegion
 from taskveil.errors import DataError
@@ -244,7 +244,7 @@ def questions(veil: Any) -> tuple[Question, ...]:
 def questions_of(task: SurveyTask, encoder: Any | None, mechanism: Any, decoder: SurveyDecoder) -> tuple[Question, ...]:
     """The questions of the parts of a survey; DataError where they do not fit together. Without an encoder, levels of
     numbers are places between their bounds, from 0 to 1."""
-    if not isinstance(mechanism, LevelResponse) or not isinstance(encoder, LinearEncoder | None):
+    if not hasattr(mechanism, "groups") or not isinstance(encoder, LinearEncoder | None):
         raise DataError("a survey has a linear encoder and a response between levels.")
     latents, draws, start, found = latents_of(task), sum(group.chance for group in mechanism.groups), 0, []
     if len(decoder.priors) != len(mechanism.groups) or mechanism.region.dim != len(latents):
