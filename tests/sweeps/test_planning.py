@@ -171,6 +171,10 @@ def test_mistakes_are_explained(planned: Plan) -> None:
         planned.people_for("income", margin=0.0, epsilon=1.0)
     with pytest.raises(DataError, match="1 person or more"):
         tv.plan(X, TASK, people=0, epsilons=[1.0])
+    with pytest.raises(DataError, match="people=40_000"):
+        tv.plan(X, TASK, people=1e6, epsilons=[1.0])  # type: ignore[arg-type]
+    with pytest.raises(BudgetError, match="a list of budgets"):
+        tv.plan(X, TASK, people=10, epsilons=2.0)  # type: ignore[arg-type]
     with pytest.raises(BudgetError, match="at least one ε"):
         tv.plan(X, TASK, people=10, epsilons=[])
 

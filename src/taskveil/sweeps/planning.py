@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -252,8 +253,10 @@ def plan(
         epsilons: the budgets to compare.
         y, schema, domain, seed, progress: as in `design`.
     """
-    if people < 1:
-        raise DataError(f"a plan is for 1 person or more, got {people}.")
+    if not isinstance(people, Integral) or people < 1:
+        raise DataError(f"a plan is for 1 person or more, people=40_000, got {people!r}.")
+    if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
+        raise BudgetError(f"a plan compares a list of budgets, epsilons=[0.5, 1, 2], got {epsilons!r}.")
     budgets = tuple(dict.fromkeys(map(float, epsilons)))
     if not budgets:
         raise BudgetError("a plan needs at least one ε, as in epsilons=[0.5, 1, 2].")
@@ -264,7 +267,8 @@ def plan(
     basis = (
         "Computed for people as the schema allows: even shares, numbers spread over their bounds, nothing missing."
         if alone
-        else f"Computed for people like the {count:,} volunteers."
+        else f"Computed for people like the {count:,} volunteers. Of a survey, expected values come from the smoothed "
+        "shares in the release: they are rough for skewed numbers and small groups."
     )
     given: dict[str, Any] = {"schema": schema, "domain": domain}
     rows: list[Expected] = []
