@@ -154,7 +154,7 @@ def test_a_model_has_a_share_of_the_signal() -> None:
     assert high is not None
     assert low < high
     assert high > 0.3
-    assert "400 of 600 volunteers" in found.table()
+    assert "600 of 600 volunteers" in found.table()
     assert "share of the signal kept" in found.table()
     with pytest.raises(TaskError, match="no margins"):
         found.epsilon_for(margin=0.02)

@@ -26,6 +26,7 @@ from taskveil.client.values import DAY
 from taskveil.designs.designing import design
 from taskveil.designs.domain import Domain
 from taskveil.designs.problem import OnDevice
+from taskveil.designs.selection import SEEN
 from taskveil.errors import BudgetError, DataError, TaskError, needs
 from taskveil.estimates.labels import Label
 from taskveil.estimates.picture import MOST_ROWS
@@ -40,9 +41,6 @@ from taskveil.tasks import MeanTask, SurveyTask, Task, take_labels
 from taskveil.veil import Veil
 from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.surveys import Question, questions
-
-QUICK = 400
-"""Records that the quick design of a model uses at most: enough to see which budgets are out of reach."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +246,7 @@ def plan(
         X: volunteers' records, or a `Schema` alone. With a schema, shares of values are taken as even, numbers and
             dates as spread evenly over their bounds, no value as missing, and fields as independent.
         task: a SurveyTask or a MeanTask. For any other task the plan is the share of the signal kept, by a quick design
-            with at most 400 records, of which 30% test it.
+            with at most 1,000 records, of which 30% test it.
         people: how many will report.
         epsilons: the budgets to compare.
         y, schema, domain, seed, progress: as in `design`.
@@ -286,7 +284,7 @@ def plan(
                 raise DataError(
                     "a plan for a model needs volunteers' records: a schema says nothing about its answers."
                 )
-            some: Integers = np.sort(np.random.default_rng(seed).permutation(count)[:QUICK])
+            some: Integers = np.sort(np.random.default_rng(seed).permutation(count)[:SEEN])
             quick = OnDevice(encoder="linear") if hasattr(task, "model") else None
             front = sweep(
                 take_rows(X, some), task, epsilons=budgets, y=take_labels(task, y, some), methods=["codebook"],
@@ -384,7 +382,7 @@ def _ratio(one: Statistic, asked: Sequence[Question]) -> float:
 def _means(veil: Veil, X: Any, epsilon: float) -> Iterator[Expected]:
     """The mean of every column that a MeanTask weighs: the error of a report, and the spread of the people."""
     schema, task = veil.schema, veil.task
-    records = schema.expand(X)[: 10 * QUICK]
+    records = schema.expand(X)[: 4 * SEEN]
     asked = np.abs(task.on(schema).K).max(axis=0) > 0  # type: ignore[union-attr]
     for place, label in enumerate(attribute_labels(veil)):
         if label.shown and asked[place]:
