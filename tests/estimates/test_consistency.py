@@ -42,3 +42,13 @@ def test_tables_get_their_margins_and_are_nearest() -> None:
 def test_margins_with_zeros() -> None:
     found = with_margins(np.full((2, 2), 0.25), np.array([1.0, 0.0]), np.array([0.3, 0.7]))
     assert found == pytest.approx(np.array([[0.3, 0.7], [0.0, 0.0]]))
+
+
+def test_a_table_that_has_its_margins_already_is_clipped_all_the_same() -> None:
+    """Its cells were never clipped, and scaling them made infinities."""
+    table = np.array([[0.9, 0.05, -0.01], [0.06, -0.02, 0.02], [0.0, 0.0, 0.0]])
+    rows, columns = np.array([0.94, 0.06, 0.0]), np.array([0.96, 0.03, 0.01])
+    found = with_margins(table, rows, columns)
+    assert found.min() >= 0
+    assert np.allclose(found.sum(axis=1), rows)
+    assert np.allclose(found.sum(axis=0), columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import taskveil as tv
@@ -116,3 +117,18 @@ def test_rows_of_a_survey_and_of_another_member_stand_in_one_table() -> None:
     assert "Rows of other releases" in found.table()
     assert set(found.to_pandas()["statistic"]) == {"other", "mean"}
     assert found.members["survey"].means.keys() == found.means.keys()
+
+
+def test_means_of_people_who_have_a_value_are_not_weighted_by_all_people() -> None:
+    """Half of those who chose ε = 1 have no income: weighted by people, their mean would count too much."""
+    rng = np.random.default_rng(0)
+    schema = tv.Schema({"income": tv.Number(0.0, 100.0, missing=True), "owner": tv.Flag()})
+    poor = pd.DataFrame({"income": np.where(rng.random(3000) < 0.5, np.nan, 30.0), "owner": rng.random(3000) < 0.5})
+    rich = pd.DataFrame({"income": np.full(3000, 60.0), "owner": rng.random(3000) < 0.5})
+    both = pd.concat([poor, rich], ignore_index=True)
+    veils = {epsilon: tv.design(both, tv.SurveyTask(), epsilon=epsilon, schema=schema) for epsilon in (1.0, 4.0)}
+    reports = {"1": veils[1.0].privatize(poor), "4": veils[4.0].privatize(rich)}
+    found = tv.estimate(tv.Family.of_budgets(veils), reports)
+    assert [row.label.name for row in found.groups["means"]] == ["1: income", "4: income"]
+    assert [row.label.name for row in found.groups["missing"]] == ["income is missing"]
+    assert any("for each choice of ε" in note for note in found.notes)

@@ -4,7 +4,7 @@ Unbiased shares of rare values may come out below 0, and those of one field in s
 each field gets one vector of shares: the mean of what its questions and cross-tables say, weighted by precision, and
 then the nearest vector of shares of at least 0 that add up to 1. Every cross-table is then replaced by the nearest
 table of at least 0 with these margins (Dykstra's alternating projections). Projections lower the squared error of a
-vector, and bias single small shares upwards.
+vector, and bias single shares: small ones upwards, others downwards.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def with_margins(table: Floats, rows: Floats, columns: Floats) -> Floats:
     size, rounds = table.shape, 100 * sum(table.shape)  # a few dozen are usual
     for _ in range(rounds):
         down, across = rows - found.sum(axis=1), columns - found.sum(axis=0)
-        if max(np.abs(down).max(), np.abs(across).max()) < 1e-9:
+        if max(np.abs(down).max(), np.abs(across).max()) < 1e-9 and found.min() >= 0.0:
             break
         # Rows and columns lack the same in all, which would count twice.
         moved = found + down[:, None] / size[1] + across / size[0] - down.sum() / (size[0] * size[1])

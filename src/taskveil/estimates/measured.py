@@ -136,7 +136,9 @@ def _records(veil: Veil, tally: Tally, rule: Rule) -> tuple[dict[str, tuple[Row,
     if known is not None:
         own, variance = np.array(known.cells.with_answers(task).overall(known_missing))[:, : len(labels)]
     answer = np.arange(len(labels)) >= n
+    some = {place for place, _, _ in known_missing}
     rows = rows_of(labels, mean, low, high, own, np.sqrt(variance), forged)
+    rows = tuple(row._replace(ratio=place in some) for place, row in enumerate(rows))
     groups = grouped(rows, attributes=shown & ~answer, answers=shown & answer)
     if known is None or "attributes" not in groups:
         return groups, WITHOUT_VOLUNTEERS

@@ -141,7 +141,8 @@ def _row(survey: Survey, one: Scored, rule: Rule, own: tuple[float, float]) -> R
     away = one.values - np.nan_to_num(mean) * one.weights
     # Forged reports may answer this question; those of other questions change nothing.
     forged = float(max(away.max(), 0.0) - min(away.min(), 0.0)) * survey.tally.count / total if total > 0 else math.inf
-    return Row(label, mean, low, high, own[0], math.sqrt(own[1]), forged if math.isfinite(mean) else math.inf)
+    forged = forged if math.isfinite(mean) else math.inf
+    return Row(label, mean, low, high, own[0], math.sqrt(own[1]), forged, ratio=ratio)
 
 
 def _rounded(values: Floats) -> Floats:
