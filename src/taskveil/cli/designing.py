@@ -25,7 +25,7 @@ from taskveil.cli.console import busy, console, escape, print_line, print_whole,
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions, chosen_columns, left_out, read_volunteers
 from taskveil.client.families import FAMILY_SIGNATURE, is_family
 from taskveil.client.fields import Coded
-from taskveil.client.reading import read_key
+from taskveil.client.signatures import read_key
 from taskveil.errors import NothingToReportWarning
 from taskveil.records.schema import shown
 from taskveil.records.tables import read_column, select, take_rows

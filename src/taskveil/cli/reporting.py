@@ -18,7 +18,7 @@ from taskveil.cli.console import console, escape, note, pairs, print_line, rewor
 from taskveil.cli.inputs import as_task, load_model, with_loss
 from taskveil.client.families import is_family, load_family
 from taskveil.client.promise import rounded_up
-from taskveil.client.reading import read_key
+from taskveil.client.signatures import read_key
 from taskveil.errors import TaskError
 from taskveil.veil.release import release_files
 

@@ -24,7 +24,8 @@ from rich.table import Table
 from taskveil.cli import options
 from taskveil.cli.console import busy, escape, note, print_line, print_whole
 from taskveil.client.families import family_files, is_family, read_family
-from taskveil.client.reading import CLIENT, MANIFEST, client_files, read_device, read_key
+from taskveil.client.reading import CLIENT, MANIFEST, client_files, read_device
+from taskveil.client.signatures import read_key
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError, needs
 

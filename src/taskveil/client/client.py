@@ -14,7 +14,7 @@ from taskveil.client.families import DeviceFamily, draw, family_statement, load_
 from taskveil.client.latent_encoders import Function
 from taskveil.client.ledger import RESTORE, Ledger, default_path
 from taskveil.client.promise import rounded_up
-from taskveil.client.reading import read_key
+from taskveil.client.signatures import read_key
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import Report
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError

@@ -53,8 +53,8 @@ from taskveil.client.reading import (
     digest,
     read_device,
     read_regular,
-    verify,
 )
+from taskveil.client.signatures import verify
 from taskveil.errors import BudgetError, DataError, ReleaseError, VersionError
 
 FAMILY = "family.json"

@@ -1,6 +1,6 @@
 """Population estimates from many reports, with intervals. Call `estimate`.
 
-`scores` counts reports; `measured` gives the rows that they measure, with limits from `limits`; `assumed` gives rows
+`scores` counts reports; `measured` gives the rows that they measure, with limits from `intervals`; `assumed` gives rows
 under an assumption that the caller names, by a `mixture` of groups of volunteers; `drift` tests whether people differ
 from the volunteers; `surveyed` gives the statistics of a survey. `result` and `survey` are what comes back, also of
 several releases; `rows` says what a row is and `picture` how they look.

@@ -29,7 +29,8 @@ from taskveil.client.families import (
     read_manifest,
 )
 from taskveil.client.promise import rounded_up
-from taskveil.client.reading import client_files, read_key
+from taskveil.client.reading import client_files
+from taskveil.client.signatures import read_key
 from taskveil.errors import DataError, TaskveilError
 from taskveil.estimates.scores import Tally
 from taskveil.jobs.parts import (

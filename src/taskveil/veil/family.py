@@ -31,7 +31,8 @@ from taskveil.client.families import (
 )
 from taskveil.client.latent_encoders import Function, NamedEncoder
 from taskveil.client.promise import rounded_up
-from taskveil.client.reading import CLIENT, MANIFEST, Files, canonical, read_key
+from taskveil.client.reading import CLIENT, MANIFEST, Files, canonical
+from taskveil.client.signatures import read_key
 from taskveil.client.wire import Received, Report, arrived, pack_batch
 from taskveil.errors import BudgetError, DataError, ReleaseError, WireError
 from taskveil.tasks import Task

@@ -30,7 +30,6 @@ from taskveil.client.promise import statement
 from taskveil.client.reading import (
     BROKEN,
     CLIENT,
-    CONTEXT,
     DEVICE_KINDS,
     MANIFEST,
     MOST_WEIGHTS,
@@ -40,7 +39,6 @@ from taskveil.client.reading import (
     Files,
     Kinds,
     canonical,
-    cryptography,
     digest,
     folder_files,
     read_device,
@@ -48,6 +46,7 @@ from taskveil.client.reading import (
     schema_of,
     unpack,
 )
+from taskveil.client.signatures import CONTEXT, cryptography
 from taskveil.errors import ReleaseError, SignatureError, needs
 from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType, library_named

@@ -14,7 +14,8 @@ from taskveil.client.device import Device
 from taskveil.client.latent_encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
 from taskveil.client.promise import rounded_up, statement
-from taskveil.client.reading import Files, read_key
+from taskveil.client.reading import Files
+from taskveil.client.signatures import read_key
 from taskveil.client.wire import Received, receive
 from taskveil.errors import BudgetError, DataError, TaskError
 from taskveil.records.schema import Schema

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 import releases
 from conftest import needs
 from taskveil.client import Client
-from taskveil.client.reading import CONTEXT, read_key, verify
+from taskveil.client.signatures import CONTEXT, read_key, verify
 from taskveil.errors import SignatureError
 
 KEY = ed25519.Ed25519PrivateKey.generate()
