@@ -16,6 +16,7 @@ COMMANDS = (
     *(
         "demo",
         "schema",
+        "plan",
         "design",
         "family",
         "sign",

@@ -116,7 +116,8 @@ def test_a_linear_model_that_is_itself_the_truth_is_a_linear_task() -> None:
     lines = tv.LinearTask(MODEL.lines[0])
     veil = tv.design(X, MODEL, epsilon=3.0, method=Noisy())
     assert veil.task is MODEL
-    assert veil.loss(X).mean == pytest.approx(tv.design(X, lines, epsilon=3.0, method=Noisy()).loss(X).mean, rel=0.01)
+    simulated, exact = veil.loss(X).mean, tv.design(X, lines, epsilon=3.0, method=Noisy()).loss(X).mean
+    assert simulated == pytest.approx(exact, rel=0.03)  # drawn reports: a standard deviation of 0.3%
     direct = tv.design(X, MODEL, epsilon=3.0, method="codebook")
     assert direct.losses(X).mean() < 0.7 * MODEL.constant_loss(X, None, X, None)
     light = tv.design(X, MODEL, epsilon=3.0, method="codebook", on_device=tv.OnDevice(encoder="trees"))

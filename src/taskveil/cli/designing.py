@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -29,13 +29,15 @@ from taskveil.client.signatures import read_key
 from taskveil.errors import NothingToReportWarning
 from taskveil.records.schema import shown
 from taskveil.records.tables import read_column, select, take_rows
-from taskveil.sweeps.planning import plan_of
 from taskveil.tasks import LinearTask, take_labels
 from taskveil.veil.family import sign as sign_family
 from taskveil.veil.losses import REPORTS, Considered, Loss
 from taskveil.veil.release import sign as sign_release
 from taskveil.veil.veil import in_words
 from taskveil.veil.volunteers import FEWEST as MIN_GROUP
+
+if TYPE_CHECKING:
+    from taskveil.sweeps.planning import Plan
 
 HELD_OUT_PARTS = 4
 """The volunteers are split into this many parts, and one part is held out."""
@@ -164,14 +166,19 @@ def design(
     if target is not None and veil.outputs is not None:
         veil = replace(veil, outputs=veil.outputs.called(target))
     veil.save(folder, overwrite=overwrite, volunteers=volunteers)
+    margins = None
+    if isinstance(job.task, tv.SurveyTask):
+        from taskveil.sweeps.planning import plan_of
+
+        margins = plan_of(veil)
     if as_json:
-        typer.echo(json.dumps(_result(folder, veil, judgement)))
+        typer.echo(json.dumps(_result(folder, veil, judgement, margins)))
         return
     console.print(f"{veil.guarantee.statement}\n")
     if job.about is not None:
         print_line(job.about)
-    if isinstance(job.task, tv.SurveyTask):
-        for line in plan_of(veil).table().split("\n"):
+    if margins is not None:
+        for line in margins.table().split("\n"):
             print_line(line)
     elif isinstance(job.task, tv.MeanTask):
         _print_error(judgement)
@@ -186,7 +193,7 @@ def design(
         )
 
 
-def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[str, Any]:
+def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None, margins: Plan | None) -> dict[str, Any]:
     """What `--json` prints."""
     return {
         "folder": str(folder),
@@ -194,7 +201,7 @@ def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None) -> dict[st
         "method": veil.method,
         "columns": list(veil.columns or ()),
         "considered": [asdict(entry) for entry in veil.considered],
-        **({} if not isinstance(veil.task, tv.SurveyTask) else {"margins": plan_of(veil).to_dicts()}),
+        **({} if margins is None else {"margins": margins.to_dicts()}),
         **({"held_out": 0, "loss": None} if judgement is None else judgement.as_json()),
     }
 
@@ -377,10 +384,10 @@ def sign(
     """Sign a release or a family, so that devices which know the public key accept no other."""
     if is_family(folder):
         sign_family(folder, read_key(key) or b"")
-        console.print(f"{folder} is signed: {folder / FAMILY_SIGNATURE} covers all members, and each is signed too.")
+        print_line(f"{folder} is signed: {folder / FAMILY_SIGNATURE} covers all members, and each is signed too.")
         return
     sign_release(folder, read_key(key) or b"")
-    console.print(f"{folder} is signed: {folder / 'client'} and {folder / 'server'} each contain a manifest.sig.")
+    print_line(f"{folder} is signed: {folder / 'client'} and {folder / 'server'} each contain a manifest.sig.")
 
 
 def audit(

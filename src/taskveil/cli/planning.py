@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,9 @@ from taskveil.cli import options
 from taskveil.cli.console import busy, console, numbers, print_line
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions
 from taskveil.errors import DataError
-from taskveil.sweeps.frontier import written
-from taskveil.sweeps.planning import Plan
+
+if TYPE_CHECKING:
+    from taskveil.sweeps.planning import Plan
 
 
 def plan(
@@ -91,6 +92,8 @@ def planned_for(job: Job, *, people: int, budgets: Sequence[float], quiet: bool)
 def print_plan(job: Job, found: Plan, *, folder: Path | None, margin: float | None, as_json: bool) -> None:
     """Print a plan, with the budget for a `margin` if one is asked for, and write it into a folder."""
     if folder is not None:
+        from taskveil.sweeps.frontier import written
+
         written(folder / "table.txt", f"{found.table()}\n".encode())
         written(folder / "plan.json", f"{found.to_json()}\n".encode())
         found.plot(folder / "plan.png")
