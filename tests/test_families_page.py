@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -54,3 +55,14 @@ def test_by_precision_a_group_of_a_small_epsilon_would_weigh_less_than_a_tenth()
         row = tv.estimate(means(epsilon), means(epsilon).privatize(X)).attributes[0]
         width.append(row.high - row.low)
     assert 0.03 < width[1] ** 2 / (width[0] ** 2 + width[1] ** 2) < 0.1  # .06
+
+
+def test_means_of_people_who_have_a_value_are_not_combined_over_choices() -> None:
+    assert "are not combined, because the numbers of such people may differ" in " ".join(TEXT.split())
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": np.where(rng.random(400) < 0.2, np.nan, rng.normal(size=400)), "b": rng.normal(size=400)})
+    schema = tv.Schema.of(X)
+    budgets = {e: tv.design(X, tv.MeanTask(), epsilon=e, schema=schema) for e in (0.5, 2.0)}
+    reports = {"0.5": budgets[0.5].privatize(X[:200]), "2": budgets[2.0].privatize(X[200:])}
+    rows = [row.name for row in tv.estimate(tv.Family.of_budgets(budgets), reports).attributes]
+    assert rows == ["0.5: a", "2: a", "a is missing", "b"]

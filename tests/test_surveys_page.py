@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from pages import run_code
+from taskveil.designs.means.ball import best_response
+from taskveil.peers.priv_unit import priv_unit_error
 
 PAGE = Path(__file__).parents[1] / "docs/guides/surveys.md"
+BALLS = Path(__file__).parents[1] / "docs/theory/balls.md"
 
 
 def test_the_code_runs_from_top_to_bottom(
@@ -31,3 +34,14 @@ def test_the_code_runs_from_top_to_bottom(
     assert len(names["table"]) > 40
     assert Path("survey.json").exists()
     assert Path("survey.png").exists()
+
+
+def test_both_pages_say_how_far_reports_of_a_ball_are_from_privunits() -> None:
+    surveys, balls = (" ".join(page.read_text(encoding="utf-8").split()) for page in (PAGE, BALLS))
+    assert "within 2% of PrivUnit's error up to 1,000 dimensions" in surveys
+    assert "Up to 1,000 dimensions the error is within 2% of PrivUnit's" in balls
+    for dim in (2, 4, 30, 100, 1000):
+        for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
+            rows, _, lean = best_response(dim, epsilon)
+            assert rows == 0  # "Up to 1,000 dimensions it takes none"
+            assert 1.0 < lean.variance(dim) / priv_unit_error(dim, epsilon) < 1.02

@@ -44,7 +44,10 @@ def save(fig: Figure, path: Path) -> Path:
 
 
 def save_to(fig: Figure, target: Path | BinaryIO, *, dpi: int = 130) -> None:
-    """As PNG of `dpi` dots an inch, into a `target` file or buffer. Names of columns are text, also with a $."""
+    """Write the figure as PNG of `dpi` dots an inch into a `target` file or buffer.
+
+    Names of columns are text, also with a $.
+    """
     for text in fig.findobj(Text):
         text.set_parse_math(False)
     with plt.rc_context({"text.parse_math": False}):

@@ -63,7 +63,10 @@ def test_what_is_wrong_with_the_source_is_said_first(home: Path) -> None:
         "error: people.csv is CSV, which cannot be cut into parts: convert it to Parquet first.\n"
     )
     write(home / "none" / "0.parquet", rows=0)
-    assert refusal(home, "none") == "error: none holds no rows.\n"
+    assert (
+        refusal(home, "none")
+        == "error: none holds no rows, and at least one is needed. Is it the right file or folder?\n"
+    )
     (home / "people" / "1.parquet").write_bytes(b"PAR1, but damaged")
     assert refusal(home).startswith("error: cannot read 'people/1.parquet' as a table: ")
     assert not (home / "out").exists()
@@ -71,7 +74,7 @@ def test_what_is_wrong_with_the_source_is_said_first(home: Path) -> None:
 
 def test_what_is_wrong_with_the_target_is_said_first(home: Path) -> None:
     (home / "file").write_text("mine")
-    assert refusal(home, target="file") == "error: file is a file: a folder is needed.\n"
+    assert refusal(home, target="file") == "error: file is a file, but the parts need a folder: choose another name.\n"
     (home / "full").mkdir()
     (home / "full" / "mine.txt").write_text("mine")
     assert refusal(home, target="full") == (

@@ -129,7 +129,7 @@ def test_a_round_that_was_answered_at_one_epsilon_is_answered(choices: Path) -> 
 
 
 def test_only_families_of_budgets_take_a_choice(folder: Path) -> None:
-    with pytest.raises(BudgetError, match="nobody chooses"):
+    with pytest.raises(BudgetError, match="cannot be chosen"):
         Client.load(folder, ledger=folder.parent / "ledger", epsilon=1.0)
     with pytest.raises(BudgetError, match="leave out"):
         Client.load(folder / "survey", ledger=folder.parent / "ledger", epsilon=1.0)

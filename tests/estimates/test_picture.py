@@ -86,5 +86,5 @@ def test_assumed_rows_have_another_colour(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_without_the_volunteers_means_there_is_no_picture(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no row that has one"):
+    with pytest.raises(DataError, match="no row has one"):
         picture.draw(tmp_path / "p.png", [row("a", [0.0, -1.0, 1.0], own=np.nan)], title="", held="")

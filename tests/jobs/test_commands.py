@@ -180,7 +180,7 @@ def test_targets_that_are_not_ours(home: Path) -> None:
     (home / "reports" / "part-00000.parquet").write_bytes(b"of a job whose plan was lost")
     with pytest.raises(DataError, match="holds something else"):
         job(home, overwrite=True)
-    with pytest.raises(DataError, match="a folder is needed"):
+    with pytest.raises(DataError, match="the parts need a folder"):
         privatize_tables(home / "release", home / "people", home / "reports" / "part-00000.parquet")
     with pytest.raises(DataError, match="lies inside the source"):
         privatize_tables(home / "release", home / "people", home / "people" / "reports")

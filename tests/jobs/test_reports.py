@@ -108,9 +108,9 @@ def spoiled(name: str, veil: tv.Veil, path: Path) -> Path:
         ("no release", "holds reports of no known release, not of"),
         ("a number that no device makes", "report 17 holds a number that no device makes with this release"),
         ("a negative number", "report 17 holds a number that no device makes with this release"),
-        ("fractions", "holds fractions, no reports"),
+        ("fractions", "holds fractions, but reports are whole numbers"),
         ("a lost column", "lacks the columns report_0"),
-        ("missing reports", "has missing reports"),
+        ("missing reports", "has rows without a report"),
         ("no table", "cannot read"),
     ],
 )

@@ -170,14 +170,17 @@ def audit(
     """
     target = Target.of(what, epsilon=epsilon, delta=delta, records=records)
     if not (0 < confidence < 1 and trials >= 1000 and finalists >= 1):
-        raise AuditError("an audit needs 0 < confidence < 1, at least 1000 trials and one pair.")
+        raise AuditError(
+            "confidence must lie between 0 and 1, trials must be 1000 or more, finalists 1 or more; "
+            f"got {confidence}, {trials} and {finalists}."
+        )
     tell = progress or (lambda _what, _share: None)
     # The attacker's own choices need no secrecy and gain from being repeatable.
     rng = np.random.default_rng(20)
     tell("looking for inputs that are easy to distinguish", 0.0)
     pairs = find_pairs(target, count=finalists, pilot=min(2000, trials // 10), rng=rng)
     if not pairs:
-        raise AuditError("fewer than two inputs were answered with a report; there is nothing to compare.")
+        raise AuditError("fewer than two inputs gave a report, so there is nothing to compare: pass other records=.")
     # Every finalist pair gives one event, and so one chance to be wrong. Pairs and events were chosen on other reports
     # than those counted, so the choice costs no confidence.
     alpha = (1 - confidence) / len(pairs)

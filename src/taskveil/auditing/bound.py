@@ -22,14 +22,14 @@ RESOLUTION = 512
 
 
 def at_least(successes: ArrayLike, trials: int, alpha: float) -> Floats:
-    """Clopper–Pearson: the probability of success is at least this, wrong with probability `alpha` at most."""
+    """Lower limits of the probability of success (Clopper–Pearson); each is wrong with probability at most `alpha`."""
     k = np.asarray(successes, dtype=np.float64)
     low = betaincinv(np.maximum(k, 1e-300), trials - k + 1, alpha)
     return np.asarray(np.where(k > 0, low, 0.0))
 
 
 def at_most(successes: ArrayLike, trials: int, alpha: float) -> Floats:
-    """Clopper–Pearson: the probability of success is at most this, wrong with probability `alpha` at most."""
+    """Upper limits of the probability of success (Clopper–Pearson); each is wrong with probability at most `alpha`."""
     k = np.asarray(successes, dtype=np.float64)
     # 1 − I⁻¹ of the mirrored arguments keeps a small alpha exact where 1 − alpha would round.
     high = 1 - betaincinv(np.maximum(trials - k, 1e-300), k + 1, alpha)
@@ -37,16 +37,16 @@ def at_most(successes: ArrayLike, trials: int, alpha: float) -> Floats:
 
 
 def epsilon_low(first: ArrayLike, second: ArrayLike, trials: int, *, alpha: float, delta: float = 0.0) -> Floats:
-    """ε is at least this, if `first` of `trials` reports of x and `second` of `trials` of x' fell into the event.
+    """Lower limits of ε, if `first` of `trials` reports of x and `second` of `trials` of x' are in the event.
 
-    Wrong with probability `alpha` at most: half of it is spent on either probability. Never below 0.
+    Each is wrong with probability at most `alpha`: half of it for each of the two probabilities. None is below 0.
     """
     p, q = at_least(first, trials, alpha / 2) - delta, at_most(second, trials, alpha / 2)
     return np.asarray(np.log(np.maximum(p, q) / q))
 
 
 def epsilon_of_event_high(first: int, second: int, trials: int, *, alpha: float, delta: float = 0.0) -> float:
-    """The ratio of *this* event is at most this (it says nothing about other events)."""
+    """An upper limit of the ε that *this* event shows. It says nothing about other events."""
     p, q = float(at_most(first, trials, alpha / 2)) - delta, float(at_least(second, trials, alpha / 2))
     if q <= 0:
         return math.inf
@@ -54,7 +54,7 @@ def epsilon_of_event_high(first: int, second: int, trials: int, *, alpha: float,
 
 
 def largest_provable(trials: int, *, alpha: float, delta: float = 0.0) -> float:
-    """The bound from two disjoint sets of reports: no mechanism can be shown to lose more in this many trials."""
+    """The largest lower limit of ε that so many trials can give: that of two disjoint sets of reports."""
     return float(epsilon_low(trials, 0, trials, alpha=alpha, delta=delta))
 
 

@@ -46,7 +46,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
-        """Nothing was found against the mechanism: the check held or does not apply. `outcome` says which."""
+        """Whether nothing was found against the mechanism: the check held or does not apply. `outcome` says which."""
         return self.outcome != "broken"
 
     @classmethod
@@ -195,7 +195,7 @@ def _rows(records: Any, names: tuple[str, ...]) -> tuple[Array, ...]:
         columns = [_listed(read_column(column)[1]) for column in select(records, names)]
         return tuple(_row(list(row)) for row in zip(*columns, strict=True))
     if not all(isinstance(row, Mapping) and set(row) >= set(names) for row in records):
-        raise AuditError(f"records by name have the same names, all of them: {', '.join(map(str, names))}.")
+        raise AuditError(f"every record must have all of these names: {', '.join(map(str, names))}.")
     return tuple(_row([row[name] for name in names]) for row in records)
 
 
@@ -232,7 +232,7 @@ class Target:
 
     @classmethod
     def of(cls, what: Any, *, epsilon: float | None, delta: float, records: Any) -> Target:
-        """A veil brings its claim and its box; a callable needs `epsilon` and some `records`."""
+        """The target for a veil, which brings its claim and box, or a callable with `epsilon` and some `records`."""
         veil = what if isinstance(what, Veil) else None
         if not 0 <= delta < 1:
             raise AuditError(f"delta must lie in [0, 1), got {delta}.")
@@ -308,7 +308,9 @@ class Target:
         made = self.call(records if self.numeric or self.natural is None else self.natural.as_mappings(records))
         if isinstance(made, Sequence) and len(made) > 0 and all(isinstance(one, bytes) for one in made):
             if len({len(one) for one in made}) > 1:
-                raise AuditError("reports have different lengths, and a length reveals something about the record.")
+                raise AuditError(
+                    "reports have different lengths, which can reveal something about the record: use one length."
+                )
             made = np.frombuffer(b"".join(made), dtype=np.uint8).reshape(len(made), -1)
         made = np.asarray(made)
         made = made[:, None] if made.ndim == 1 else made

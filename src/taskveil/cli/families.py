@@ -46,7 +46,7 @@ def family(
 def _once(found: list[tuple[Key, Value]], option: str) -> dict[Key, Value]:
     """The pairs as a mapping; an error if a name comes twice."""
     if len(dict(found)) < len(found):
-        raise tv.TaskveilError(f"{option} names a member twice.")
+        raise tv.TaskveilError(f"{option} names a member twice: give each member its own name or ε.")
     return dict(found)
 
 

@@ -198,7 +198,7 @@ def chosen_columns(columns: str | None, drop: str | None, found: tuple[str, ...]
     if lost:
         raise DataError(f"the table has no column {', '.join(lost)}, only {', '.join(found)}.")
     if not names:
-        raise DataError("no column is left: a record has at least one column.")
+        raise DataError("no column is left, and a record needs at least one: name fewer columns in --drop.")
     return names
 
 
@@ -372,7 +372,7 @@ def load_model(name: str) -> Any:
             found = getattr(found, part)
         return found if is_model(found) or isinstance(found, type) or not callable(found) else found()
     except (Exception, SystemExit) as error:  # your module may raise anything
-        raise TaskError(f"--model {name} cannot be had: {type(error).__name__}: {error}") from error
+        raise TaskError(f"--model {name} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
 def is_model(found: Any) -> bool:

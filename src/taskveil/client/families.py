@@ -128,7 +128,7 @@ class DeviceFamily:
             return (self.chosen(epsilon),)
         if epsilon is not None:
             raise BudgetError(
-                f"nobody chooses the ε of this release, it is {rounded_up(self.epsilon)}: leave out epsilon=."
+                f"the ε of this release cannot be chosen, it is {rounded_up(self.epsilon)}: leave out epsilon=."
             )
         return self.members
 
@@ -257,7 +257,7 @@ def read_family(files: Files, verify_key: bytes | None = None, *, where: object 
         if own["digest"] != one["release"]:
             raise ReleaseError(f"{where}: {name} is another release than {FAMILY} names. Fetch the family again.")
         if device.mechanism.epsilon != one["epsilon"]:
-            raise ReleaseError(f"{where}: the epsilon that {FAMILY} states for {name} is not the one that it keeps.")
+            raise ReleaseError(f"{where}: {FAMILY} states a wrong epsilon for {name}. Fetch the family again.")
         members.append(Member(name=name, weight=one["weight"], device=device, release=bytes.fromhex(own["digest"])))
     try:
         release = bytes.fromhex(manifest["digest"])

@@ -171,11 +171,11 @@ class BaseField:
 
     def within(self, low: str, high: str) -> Self:  # noqa: ARG002 - most kinds have no bounds
         """The same field from `low` to `high`, as a person typed them."""
-        raise DataError(f"a {self.kind} has no bounds.")
+        raise DataError(f"a {self.kind} has no bounds: leave them out.")
 
     def measured_in(self, unit: str) -> Self:  # noqa: ARG002 - most kinds have no unit
         """The same field in a unit."""
-        raise DataError(f"a {self.kind} has no unit.")
+        raise DataError(f"a {self.kind} has no unit: leave it out.")
 
     def filled(self, value: float) -> Self:  # noqa: ARG002 - most kinds need none
         """The same field with a value that stands in for missing ones."""
@@ -201,13 +201,13 @@ class _Measured(BaseField):
         try:
             low, high, fill = float(self.low), float(self.high), float(self.fill)
         except (TypeError, ValueError, OverflowError):
-            raise DataError("a number has bounds that are numbers: Number(0, 200, unit='kW').") from None
+            raise DataError("the bounds and the fill of a number must be numbers: Number(0, 200, unit='kW').") from None
         if not (math.isfinite(low) and math.isfinite(high) and low <= high and high - low < math.inf):
-            raise DataError("a number lies between two finite bounds, the lower one first.")
+            raise DataError("the bounds of a number must be finite, the lower one first: Number(0, 200).")
         object.__setattr__(self, "stated", not math.isnan(fill))
         fill = float(self.rounded(np.array(low + (high - low) / 2))) if math.isnan(fill) else fill
         if not low <= fill <= high or type(self.missing) is not bool or not isinstance(self.unit, str):
-            raise DataError("what stands in for a missing number lies between its bounds, and its unit is a text.")
+            raise DataError("fill must be a number between the bounds, missing True or False, and unit a text.")
         for name, value in (("low", low), ("high", high), ("fill", fill)):
             object.__setattr__(self, name, value)
 
@@ -252,9 +252,9 @@ class _Measured(BaseField):
         try:
             first, last = float(low), float(high)
         except ValueError:
-            raise DataError("bounds are two numbers, low:high.") from None
+            raise DataError("bounds must be two numbers, low:high.") from None
         if not first <= last:
-            raise DataError("the lower bound comes first.")
+            raise DataError("the lower bound must come first, low:high.")
         return replace(self, low=first, high=last, fill=min(max(self.fill, first), last) if self.stated else math.nan)
 
     def measured_in(self, unit: str) -> Self:
@@ -309,7 +309,7 @@ class Count(_Measured):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.low % 1 or self.high % 1 or max(abs(self.low), abs(self.high)) > 2**53:
-            raise DataError("the bounds of a count are whole numbers of at most 2^53.")
+            raise DataError("the bounds of a count must be whole numbers of at most 2^53.")
 
     def rounded(self, columns: Floats) -> Floats:
         """Numbers inside the box, rounded down."""
@@ -331,7 +331,7 @@ class Flag(BaseField):
 
     def __post_init__(self) -> None:
         if type(self.missing) is not bool or type(self.fill) is not bool:
-            raise DataError("a flag may be missing or not, and its fill is True or False.")
+            raise DataError("missing and fill of a flag must be True or False.")
 
     def _names(self, name: str) -> tuple[str, ...]:
         return (name,)
@@ -461,7 +461,7 @@ class Date(BaseField):
         object.__setattr__(self, "cycles", tuple(self.cycles))
         ends, wrong = seconds_of([self.low, self.high])
         if wrong.any() or ends[0] > ends[1] or type(self.missing) is not bool:
-            raise DataError('a date lies between two dates: Date("2020-01-01", "2024-12-31").')
+            raise DataError('the bounds of a date must be dates, the earlier first: Date("2020-01-01", "2024-12-31").')
         if not all(cycle in CYCLES for cycle in self.cycles) or len(set(self.cycles)) < len(self.cycles):
             raise DataError(f"the cycles of a date are among {', '.join(CYCLES)}, each once.")
 

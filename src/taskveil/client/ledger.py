@@ -77,9 +77,9 @@ class Ledger:
             # A path that is still a link leads to itself. A ledger made there would replace the link.
             odd = self._file.is_dir() or self._file.is_symlink() or "\0" in str(self._file)
         except (OSError, RuntimeError, ValueError, TypeError) as error:  # loops of links, invalid names
-            raise LedgerError(f"{path!r} is no path for a ledger; no report was made.") from error
+            raise LedgerError(f"{path!r} cannot be a ledger: pass the path of a file; no report was made.") from error
         if odd:
-            raise LedgerError(f"{path!r} is no path for a ledger; no report was made.")
+            raise LedgerError(f"{path!r} cannot be a ledger: pass the path of a file; no report was made.")
         self._mark = self._file.with_name(self._file.name + ".mark")
         # A reentrant lock: the hooks that run at a fork release it only in the thread that holds it.
         self._lock = threading.RLock()
@@ -105,7 +105,7 @@ class Ledger:
             The report's bytes, recorded.
         """
         if epsilon < 0:
-            raise BudgetSpentError(f"a report cannot cost ε = {epsilon:g}.")
+            raise BudgetSpentError(f"the cost of a report must be 0 or more, got ε = {epsilon:g}; no report was made.")
 
         def transact(connection: sqlite3.Connection) -> bytes:
             with self._explained():

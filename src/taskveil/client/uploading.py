@@ -74,13 +74,18 @@ def upload(
         named = bool(host) and parts.port != 0 and parts.username is None
         written = parts._replace(netloc="").geturl().isascii() and url.isprintable() and " " not in url
     except (ValueError, TypeError, AttributeError):
-        raise UploadError(f"{shown} is no address. Nothing was sent.") from None
+        raise UploadError(
+            f"{shown} is no address such as https://collector.example/v1/reports. Nothing was sent."
+        ) from None
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):
         raise UploadError(f"reports are sent over https only, got {shown}.")
     if not (named and written):
-        raise UploadError(f"{shown} names no server, or a user too, or has letters to write as %XX. Nothing was sent.")
+        raise UploadError(
+            f"the address must name a server and no user, and other letters than ASCII must be written as %XX; got "
+            f"{shown}. Nothing was sent."
+        )
     if token is not None and not (isinstance(token, str) and _TOKEN.fullmatch(token)):
-        raise UploadError("this is no token: it is one word of letters, digits and ._~+/-. Nothing was sent.")
+        raise UploadError("the token must be one word of letters, digits and ._~+/-. Nothing was sent.")
     send = partial(_send, url=url, token=token, attempts=attempts, timeout=timeout, pause=pause, sleep=sleep)
     done, rejected = 0, dict[int, str]()
     for _, same in groupby(reports, key=lambda report: (report.release, len(report.payload))):
@@ -191,7 +196,7 @@ def _rejected(answer: bytes, count: int) -> dict[int, str] | None:
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
-    """Follows no redirect, which would turn POST into GET. Uses no proxy for this machine itself."""
+    """An opener that follows no redirect, which would turn POST into GET. Uses no proxy for this machine itself."""
     handlers: list[urllib.request.BaseHandler] = [_Stay()]
     if urlsplit(url).hostname in _LOCAL:
         handlers.append(urllib.request.ProxyHandler({}))

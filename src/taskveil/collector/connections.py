@@ -70,25 +70,25 @@ class Connection(HttpToolsProtocol):
                 self._refuse(ProblemType.BAD_REQUEST, f"Its head has more than {MAX_HEAD_BYTES:,} bytes.")
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start to count the bytes of a request's head, and its deadline."""
         super().on_message_begin()
         self._head_bytes = 0
         if self._arrival is None:
             self._await_request()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header; trailers, which come after the body and are not limited in number, are dropped."""
+        """Keep a header, and drop trailers: they come after the body and are not limited in number."""
         if self._head_bytes is not None:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Its head is complete."""
+        """Start to answer: the head is complete."""
         self._head_bytes = None
         super().on_headers_complete()
         self._unanswered = (*(one for one in self._unanswered if not one.response_complete), self.cycle)
 
     def on_message_complete(self) -> None:
-        """It is complete."""
+        """Stop the deadline: the request is complete."""
         super().on_message_complete()
         self._arrival = _cancelled(self._arrival)
 
@@ -97,33 +97,33 @@ class Connection(HttpToolsProtocol):
         self._refuse(ProblemType.BAD_REQUEST, "This is not an HTTP request.")
 
     def pause_writing(self) -> None:
-        """The client does not read its answer: start its deadline."""
+        """Start a deadline: the client does not read its answer."""
         super().pause_writing()
         self._abort_after(self.config.settings.request_seconds)
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """Stop that deadline: the client reads again."""
         super().resume_writing()
         if not self.transport.is_closing():
             self._departure = _cancelled(self._departure)
 
     def on_response_complete(self) -> None:
-        """An answer was written."""
+        """Limit the time to close, after an answer was written."""
         super().on_response_complete()
         self._limit_closing()
 
     def timeout_keep_alive_handler(self) -> None:
-        """No further request came."""
+        """Close: no further request came."""
         super().timeout_keep_alive_handler()
         self._limit_closing()
 
     def shutdown(self) -> None:
-        """The collector stops."""
+        """Close, because the collector stops."""
         super().shutdown()
         self._limit_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed. By itself uvicorn would stop only the last of several requests."""
+        """Stop all requests of the closed connection. By itself uvicorn would stop only the last one."""
         self._arrival, self._departure = _cancelled(self._arrival), _cancelled(self._departure)
         for cycle in self._unanswered:
             cycle.disconnected = True

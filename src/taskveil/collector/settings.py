@@ -35,7 +35,7 @@ class Settings(BaseModel):
     uploads: Literal["token", "anyone"] = "token"
     """Who may send reports. Reading and administration always need a token."""
     origins: tuple[str, ...] = ("*",)
-    """Web pages that may send reports and fetch client files (CORS)."""
+    """Web pages that may read answers and fetch client files (CORS)."""
     most_bytes: Annotated[int, Field(ge=1024)] = 8 * 2**20
     """Maximum size of a body."""
     most_waiting: Annotated[int, Field(ge=1)] = 100_000

@@ -209,11 +209,11 @@ class CodebookDesigner:
     name: str
 
     def why_not(self, task: Task) -> str | None:
-        """It serves every task whose loss is of single records: all have a form that is linear in its truth."""
+        """Why it cannot serve the task; None for each task with a loss of single records."""
         return needs_unbiased(task, self.name)
 
     def seeded(self, task: Task) -> bool:
-        """Learned predictors depend on the seed; for linear tasks it only starts a search, which ends much alike."""
+        """Whether designs vary much with the seed: learned predictors do, searches for linear tasks hardly."""
         return not isinstance(task, LinearTask)
 
     def designs(
@@ -269,11 +269,11 @@ class LaplaceDesigner:
         return None
 
     def seeded(self, task: Task) -> bool:
-        """Learned designs depend on the seed, formulas do not."""
+        """Whether designs vary with the seed: learned ones do, formulas do not."""
         return not isinstance(task, LinearTask)
 
     def at_once(self, task: Task) -> bool:
-        """Learned designs are replicas in one training."""
+        """Whether all designs are made in one call: learned ones are replicas in one training."""
         return not isinstance(task, LinearTask)
 
     def designs(
@@ -324,7 +324,7 @@ class ConstantDesigner(Unseeded):
     encoder: str = "none"
 
     def why_not(self, task: Task) -> str | None:
-        """It serves every task but means and surveys, which must be unbiased for people unlike the volunteers."""
+        """Why it cannot serve the task; None for all tasks but means and surveys, whose answers must be unbiased."""
         return needs_unbiased(task, self.name)
 
     def designs(
@@ -390,7 +390,7 @@ class MeanDesigner(Unseeded):
     name: str
 
     def why_not(self, task: Task) -> str | None:
-        """It serves means and surveys alone."""
+        """Why it cannot serve the task; None for means and surveys."""
         if isinstance(task, MeanTask | SurveyTask):
             return None
         return (

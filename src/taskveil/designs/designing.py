@@ -121,7 +121,7 @@ def design(
         volunteers = problem
         if like is not None:
             if not callable(getattr(like, "weights", None)):
-                raise TaskError(f"like is what taskveil.estimate returned, got {type(like).__name__}.")
+                raise TaskError(f"like must be an estimate of taskveil.estimate, got {type(like).__name__}.")
             problem = problem.like(like, seed)
         ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
         # The volunteers as they were passed, not reweighted: people are compared with the same ones in every round.

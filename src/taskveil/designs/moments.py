@@ -66,7 +66,7 @@ class Moments:
 
     @property
     def relevant(self) -> int:
-        """How many principal directions matter to the task at all."""
+        """The number of principal directions that matter to the task."""
         return max(1, int((self.eigenvalues > 1e-12 * self.eigenvalues[0]).sum()))
 
 
@@ -81,12 +81,12 @@ class LinearProblem:
 
     @cached_property
     def moments(self) -> Moments:
-        """Of the volunteers, computed once for all budgets."""
+        """The moments of the volunteers' records, computed once for all budgets."""
         return Moments.of(self.X, self.task)
 
     @property
     def most(self) -> int:
-        """No more latents than this: as many as matter to the task, or as the caller allows."""
+        """The largest number of latents: as many as matter to the task, or as the caller allows."""
         return min(self.moments.relevant, self.latent_dim or self.moments.relevant)
 
 

@@ -273,7 +273,7 @@ class Unseeded:
     """A mixin for designers whose results hardly depend on the seed."""
 
     def seeded(self, task: Task) -> bool:  # noqa: ARG002
-        """One seed is enough."""
+        """False: one seed is enough."""
         return False
 
 

@@ -31,7 +31,10 @@ def draw(path: Path, rows: Sequence[Row], *, title: str, held: str, note: str | 
     assumed = np.array([row.assumes is not None for row in rows], dtype=bool)
     known = np.flatnonzero(np.isfinite(away).all(axis=1))
     if not len(known):
-        raise DataError("the picture shows rows beside the volunteers' means, and there is no row that has one.")
+        raise DataError(
+            "there is nothing to draw: the picture compares rows with the volunteers' means, and no row has one. "
+            "Print the table instead."
+        )
     if len(known) > MOST_ROWS:
         title += f"; {MOST_ROWS} of {len(known)} rows, those that differ most surely"
         reach = np.maximum(away[known, 2] - away[known, 1], 1e-300)

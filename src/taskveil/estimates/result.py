@@ -186,7 +186,7 @@ class Estimate:
 
     @property
     def header(self) -> tuple[str, ...]:
-        """Above the columns of the table."""
+        """The titles of the table's columns."""
         held = f"{100 * self.confidence:g}% {'at all times' if self.anytime else 'interval'}"
         return "", "estimate", held, "volunteers", f"{FORGED:.0%} forged"
 

@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
     @property
     def width(self) -> float:
-        """Of its interval."""
+        """The width of its interval."""
         return self.high - self.low
 
     @property
@@ -97,7 +97,7 @@ class Row(NamedTuple):
 
 
 def finite(content: dict[str, Any]) -> dict[str, Any]:
-    """The same with None for numbers that JSON does not have."""
+    """The content with None for numbers that JSON does not have."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in content.items()
@@ -116,7 +116,7 @@ def grouped(rows: Sequence[Row], **kinds: Bools) -> dict[str, tuple[Row, ...]]:
 
 
 def labels_of(veil: Veil) -> tuple[Label, ...]:
-    """Of the numbers of a record, then of the task's outputs."""
+    """The labels of the numbers of a record, then those of the task's outputs."""
     K = veil.task.K if isinstance(veil.task, MatrixTask) else None
     names = tuple(f"answer {place + 1}" for place in range(0 if K is None else len(K)))
     outputs = veil.outputs or Outputs(names=names, shares=np.zeros(len(names), dtype=np.int8), labelled=False)
@@ -133,7 +133,7 @@ def labels_of(veil: Veil) -> tuple[Label, ...]:
 
 
 def attribute_labels(veil: Veil) -> Iterator[Label]:
-    """Of the numbers of a record."""
+    """The labels of the numbers of a record."""
     # Where fields have no bounds, the encoder does.
     box = (veil.encoder.low, veil.encoder.high) if veil.schema.unbounded else veil.schema.fields.box
     limits = list(zip(*(end.tolist() for end in box), strict=True))

@@ -140,7 +140,7 @@ class SurveyEstimate(Estimate):
 
     @cached_property
     def histograms(self) -> dict[str, HistogramEstimate]:
-        """By field."""
+        """Histograms by field."""
         names = dict.fromkeys(row.label.key[1] for row in self.groups.get("histograms", ()))
         return {name: self._histogram(name) for name in names}
 

@@ -303,7 +303,7 @@ class _Job:
         release = self.work.schema.metadata[RELEASE].decode()
         wanted = JobPlan.of(tables, {**self.what, "release": release})
         if not wanted.parts:
-            raise DataError(f"{self.source} holds no rows.")
+            raise DataError(f"{self.source} holds no rows, and at least one is needed. Is it the right file or folder?")
         plan = self._begun(target, wanted, overwrite=overwrite)
         names = set(target.names())
         there = [part for part in plan.parts if part.name in names]
@@ -329,7 +329,7 @@ class _Job:
     def _begun(self, target: Folder, wanted: JobPlan, *, overwrite: bool) -> JobPlan:
         """The plan in the target, written now unless it is there; a DataError if the target is not for this job."""
         if target.kind() == "file":
-            raise DataError(f"{self.target} is a file: a folder is needed.")
+            raise DataError(f"{self.target} is a file, but the parts need a folder: choose another name.")
         target.create()
         names = target.names(below=True)
         if PLAN not in names and any(not name.startswith(".") for name in names):

@@ -66,7 +66,7 @@ def members_of(table: TableFile) -> dict[str, str]:
         found = json.loads((table.schema.metadata or {}).get(MEMBERS, b"{}"))
         return {str(release): str(name) for name, release in found.items()}
     except (ValueError, AttributeError, RecursionError):
-        raise DataError(f"{table.path} does not say which members of a family its reports are of.") from None
+        raise DataError(f"{table.path} does not name the members of its family: make it again.") from None
 
 
 def release_of(table: TableFile) -> str:
@@ -90,7 +90,7 @@ def report_columns(veil: Veil, table: TableFile) -> list[str]:
     if lost:
         raise DataError(f"{table.path} lacks the columns {', '.join(lost)}: it was not written by taskveil privatize.")
     if not all(pa.types.is_integer(table.schema.field(name).type) for name in names):
-        raise DataError(f"{table.path} holds fractions, no reports: reports consist of whole numbers.")
+        raise DataError(f"{table.path} holds fractions, but reports are whole numbers: make it again.")
     return names + more
 
 
@@ -120,7 +120,7 @@ def own_batches(
     names, members = report_columns(veil, table), members_of(table)
     for batch in table.batches(names, groups=groups, made=made):
         if any(column.null_count for column in batch.columns):
-            raise DataError(f"{table.path} has missing reports.")
+            raise DataError(f"{table.path} has rows without a report: leave them out, or make the file again.")
         # Column by column, as Arrow has them: twice as fast to check and to add up as row by row.
         numbers = [name for name in names if name != MEMBER]
         reports = np.array([batch.column(name).to_numpy(zero_copy_only=False) for name in numbers]).T
@@ -129,7 +129,7 @@ def own_batches(
             continue
         made_by = batch.column(MEMBER).to_pylist()
         if not set(made_by) <= set(members.values()):
-            raise DataError(f"{table.path} has reports of no member of its family.")
+            raise DataError(f"{table.path} has reports of unknown members: the family has {_named(members)}.")
         yield reports, np.array([one == members[veil.release_id] for one in made_by], dtype=np.bool_)
 
 

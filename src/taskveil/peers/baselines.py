@@ -17,18 +17,18 @@ USUAL_DIM = 3
 
 
 def task_agnostic(problem: LinearProblem, epsilon: float) -> Veil:
-    """Noise on the record itself (φ = x − μ), with the best affine decoder."""
+    """The veil with noise on the record itself (φ = x − μ) and the best affine decoder."""
     return build_linear(problem, epsilon, weights=np.eye(problem.X.shape[1]), method="task_agnostic")
 
 
 def privacy_agnostic(problem: LinearProblem, epsilon: float) -> Veil:
-    """The top principal directions of the task with equal scales, with the best affine decoder."""
+    """The veil that reports the top principal directions of the task at equal scales, with the best affine decoder."""
     weights = problem.moments.principal_map[: problem.latent_dim or USUAL_DIM]
     return build_linear(problem, epsilon, weights=weights, method="privacy_agnostic")
 
 
 def matrix_factorization(problem: LinearProblem, epsilon: float) -> Veil:
-    """K = D E with the decoder forced to the pseudo-inverse: unbiased, so it never trades noise for bias.
+    """The veil with K = D E, whose decoder is the pseudo-inverse: unbiased, so it never trades noise for bias.
 
     On a ball the loss v Σσ² Σλᵢ/σᵢ² is least for σᵢ² ∝ √λᵢ.
     """

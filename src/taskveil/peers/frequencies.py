@@ -292,7 +292,7 @@ class HadamardResponse(Frequencies):
 
 
 def _parity(numbers: Integers) -> Integers:
-    """Whether the number of bits that are set is odd, as 0 or 1 (N,)."""
+    """0 or 1 (N,): whether the number of bits that are set is odd."""
     for shift in (32, 16, 8, 4, 2, 1):
         numbers = numbers ^ (numbers >> shift)
     return np.asarray(numbers & 1)

@@ -35,7 +35,7 @@ class PredictionLaplace(Unseeded):
     name: str
 
     def why_not(self, task: Task) -> str | None:
-        """It needs one predicted number, judged by squared error."""
+        """Why it cannot serve the task; None if the model predicts one number, judged by squared error."""
         if isinstance(task, ModelTask) and isinstance(task.cost, SquaredError) and has_outputs(task, 1):
             return None
         return f"{self.name} adds noise to one predicted number judged by mse; this task has another answer."
@@ -81,7 +81,7 @@ class AttributeLaplace(Unseeded):
     name: str
 
     def why_not(self, task: Task) -> str | None:
-        """It serves every task that answers for a record."""
+        """Why it cannot serve the task; None for each task that answers for a record."""
         return needs_unbiased(task, self.name)
 
     def designs(

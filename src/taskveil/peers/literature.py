@@ -216,7 +216,7 @@ class Literature(Unseeded):
     formula: Callable[[Scaled, float], Floats]
 
     def why_not(self, task: Task) -> str | None:
-        """It serves means alone."""
+        """Why it cannot serve the task; None for means."""
         if isinstance(task, MeanTask):
             return None
         return f"{self.name} is the literature's way to population means: it is compared with others for a MeanTask."
@@ -227,7 +227,7 @@ class Literature(Unseeded):
         epsilons: Sequence[float],  # noqa: ARG002
         seeds: Sequence[int],  # noqa: ARG002
     ) -> Iterator[tuple[float, int, Veil]]:
-        """There are none; a TaskError says so."""
+        """Nothing: a TaskError, because there is a formula and no veil."""
         raise TaskError(
             f"{self.name} is here to be compared with, as a formula: name it among the methods of tv.sweep. "
             'A veil for means is made by method="means".'

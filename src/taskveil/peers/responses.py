@@ -35,7 +35,7 @@ class LabelResponse(Unseeded):
     name: str
 
     def why_not(self, task: Task) -> str | None:
-        """It needs a classifier."""
+        """Why it cannot serve the task; None for classifiers."""
         if isinstance(task, ModelTask) and task.cost.logits:
             return None
         return f"{self.name} randomises the label that a classifier predicts; this task has none."
@@ -64,7 +64,7 @@ class BinnedResponse(Unseeded):
     name: str
 
     def why_not(self, task: Task) -> str | None:
-        """It needs one number to put into bins."""
+        """Why it cannot serve the task; None if predictions are one number, to be put into bins."""
         if isinstance(task, ModelTask) and task.cost.logits is not None and has_outputs(task, 1 + task.cost.logits):
             return None
         return f"{self.name} puts one predicted number into bins: it serves models of one output, or of two classes."

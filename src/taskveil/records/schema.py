@@ -182,7 +182,7 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the fields."""
+        """The names of the fields."""
         return self.fields.names
 
     @property

@@ -97,7 +97,10 @@ class Frontier:
         """The mean loss over the seeds of a `method` at one `epsilon`."""
         found = self.losses(method, epsilon)
         if not found:
-            raise TaskError(f"the sweep has no point for {method!r} at ε = {epsilon:g}.")
+            raise TaskError(
+                f"the sweep has no point for {method!r} at ε = {epsilon:g}: it has {', '.join(self.methods)} at "
+                f"ε = {', '.join(f'{one:g}' for one in self.epsilons)}."
+            )
         return float(np.mean(found))
 
     @property

@@ -68,7 +68,7 @@ class Expected:
 
     @property
     def width(self) -> float:
-        """Of the range in which the statistic lies; 1 for a share."""
+        """The width of the range in which the statistic lies; 1 for a share."""
         low, high = self.label.bounds
         return high - low if self.label.kind != "share" else 1.0
 

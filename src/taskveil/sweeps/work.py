@@ -101,7 +101,7 @@ class Shared:
     released: int | None = None
 
     def designer(self, method: str) -> Designer:
-        """Who makes designs by this method."""
+        """The designer of this method."""
         return self.own[method] if method in self.own else DESIGNERS[method]
 
     def task(self, segment: Segment) -> Task:

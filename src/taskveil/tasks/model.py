@@ -128,7 +128,7 @@ class ModelTask:
             return self
         if self.schema:
             if self.schema != schema:
-                raise TaskError("this task is for records of another schema: pass the one it was made from.")
+                raise TaskError("this task is for records of another schema: pass the task that it was made from.")
             return self
         frozen = self.frozen
         if frozen.bind is not None and not (frozen.differentiable and self._matches(schema)):
@@ -205,7 +205,9 @@ class ModelTask:
         except ValueError as error:
             raise TaskError(f"labels must form an array: {error}.") from error
         if values.ndim == 0 or len(values) != count:
-            raise TaskError(f"{np.atleast_1d(values).shape[0]} labels for {count} records.")
+            raise TaskError(
+                f"{np.atleast_1d(values).shape[0]} labels for {count} records: pass one label for each record."
+            )
         return self.cost.labels(values, self.frozen)
 
     def truth(self, X: Floats, y: Any = None) -> Array:

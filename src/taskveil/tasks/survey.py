@@ -125,7 +125,7 @@ class SurveyTask:
 
     @property
     def schema(self) -> Schema:
-        """Of the records; TaskError before `on`."""
+        """The schema of the records; TaskError before `on`."""
         if self._schema is None:
             raise TaskError("this survey has not been brought to records yet: use task.on(schema).")
         return self._schema

@@ -65,7 +65,7 @@ def warn_of_few(per_record: Floats) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LossBounds:
-    """Between these two lies the least loss any linear encoder and decoder with Laplace noise can have.
+    """Lower and upper bound of the least loss of any linear encoder and decoder with Laplace noise.
 
     They hold on the design data for encoders that do not clip; a design that clips may go below `lower`.
     """

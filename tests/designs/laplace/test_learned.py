@@ -170,8 +170,8 @@ def test_a_loss_of_your_own() -> None:
     ("options", "says"),
     [
         ({"torch_device": "cuda"}, "no CUDA device"),
-        ({"torch_device": "abacus"}, "device must be"),
-        ({"torch_device": "mps"}, "device must be"),
+        ({"torch_device": "abacus"}, "^torch_device must be"),
+        ({"torch_device": "mps"}, "^torch_device must be"),
         ({"method": "matrix_factorization"}, "linear tasks"),
         ({"y": Y[:9]}, "9 labels for 160"),
         ({"on_device": tv.OnDevice(latent_dim=5)}, "latent_dim"),

@@ -131,8 +131,8 @@ class BallResponse(ResponseMechanism):
         return np.log(chances) - 64.0 * math.log(2.0)
 
     def fault(self, k: Integers) -> str | None:
-        """A vector outside the ball, a sign that is drawn with no probability, or a favoured set without exactly m
-        distinct members."""
+        """A sentence if a vector lies outside the ball, a sign has no probability, or a favoured set has not exactly m
+        distinct members; otherwise None."""
         k = self.inside(k)
         part, draws = self._likely(k)
         if ((k * k).sum(axis=1) > self.radius**2).any() or not ((part >= 0) & (part <= draws)).all():

@@ -89,7 +89,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def fault(self, k: Integers) -> str | None:
-        """What would break the promise for these members of the region (N, Z), or None."""
+        """A sentence on what breaks the promise for these members of the region (N, Z); None if nothing does."""
 
 
 class ResponseMechanism(Mechanism):
@@ -104,12 +104,12 @@ class ResponseMechanism(Mechanism):
 
     @property
     def epsilon(self) -> float:
-        """That of the response."""
+        """The ε of the response."""
         return self.response.epsilon
 
     @property
     def exact_epsilon(self) -> Decimal:
-        """That of the response."""
+        """The ε of the response, in sixty digits and by other arithmetic."""
         return self.response.exact_epsilon
 
 

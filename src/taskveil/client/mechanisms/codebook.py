@@ -106,7 +106,7 @@ class Codebook(ResponseMechanism):
         return members
 
     def fault(self, k: Integers) -> str | None:
-        """A favoured set without exactly m distinct members."""
+        """A sentence if a favoured set has not exactly m distinct members; otherwise None."""
         sets = np.sort(self.stage.favoured(k), axis=1)
         distinct = (np.diff(sets, axis=1) > 0).all() and sets.min() >= 0 and sets.max() < self.response.size
         if not distinct or sets.shape[1] != self.response.favoured:

@@ -101,7 +101,7 @@ class Laplace(Mechanism):
         return np.asarray(constant - np.stack(distances, axis=1) / self.scale)
 
     def fault(self, k: Integers) -> str | None:
-        """Members of the region farther apart than was charged for."""
+        """A sentence if two members of the region are farther apart than its diameter; otherwise None."""
         products = k @ _some_signs(k.shape[1])
         seen = int((products.max(axis=0) - products.min(axis=0)).max())
         if seen > self.region.l1_diameter:

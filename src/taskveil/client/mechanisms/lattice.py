@@ -241,7 +241,7 @@ class LatticeCodebook(NearestCodebook):
         return self.lattice.holds(reports)
 
     def fault(self, k: Integers) -> str | None:
-        """A latent that is coded by no codeword."""
+        """A sentence if a latent has no codeword; otherwise None."""
         numbers = self.lattice.nearest(k)
         spent = sum(lengths[numbers[:, i]] for i, (_, lengths) in enumerate(self.lattice.directions))
         return "A latent is coded by no codeword." if (np.asarray(spent) > self.lattice.budget).any() else None

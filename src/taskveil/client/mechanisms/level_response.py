@@ -136,5 +136,6 @@ class LevelResponse(Mechanism):
         return self.chances(latents) if self.outputs <= MOST_CODEWORDS else self.bound(latents)
 
     def fault(self, k: Integers) -> str | None:
-        """The first fault of a group: a latent between no two levels, or a favoured set of the wrong size."""
+        """The first fault of a group in a sentence (a latent between no two levels, a favoured set of the wrong size);
+        otherwise None."""
         return next((wrong for group in self.groups if (wrong := group.fault(k))), None)

@@ -103,7 +103,7 @@ class SumCodebook(NearestCodebook):
         return digits
 
     def fault(self, k: Integers) -> str | None:
-        """A latent that is coded by no sum."""
+        """A sentence if a latent has no sum of codewords; otherwise None."""
         return None if self.layout.holds(self.nearest(k)).all() else "A latent is coded by no sum of codewords."
 
 

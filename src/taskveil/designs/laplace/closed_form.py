@@ -171,7 +171,7 @@ def ball_loss(eigenvalues: Floats, radius: float, epsilon: float) -> float:
 
 
 def loss_bounds(problem: LinearProblem, epsilon: float) -> LossBounds:
-    """The theorem: the least loss of a linear Laplace design lies between those of two balls.
+    """Lower and upper bound of the least loss of a linear Laplace design: the losses of two balls.
 
     The theorem's inner radius can always be taken as at least 1. It enters through Δ₁² ≥ mean over s of width(Eᵀs)²,
     and a distribution of variance ‖u‖² in direction u needs a width of at least 2‖u‖ there (Popoviciu), as if a unit
@@ -186,7 +186,7 @@ def loss_bounds(problem: LinearProblem, epsilon: float) -> LossBounds:
 
 
 def analytic(problem: LinearProblem, epsilon: float) -> Veil:
-    """The paper's solution: scales for the ball of radius r_max, noise for the true Δ₁ of the resulting encoder."""
+    """The veil of the paper: scales for the ball of radius r_max, noise for the true Δ₁ of the resulting encoder."""
     moments = problem.moments
     _, radius = _radii(problem)
     squared = water_filling(moments.eigenvalues[: problem.latent_dim], 8 * max(radius, 1.0) ** 2 / epsilon**2)

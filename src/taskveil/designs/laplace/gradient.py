@@ -115,17 +115,17 @@ class Objective:
 
 
 def check_device(device: str) -> None:
-    """`device` exists here, or TaskError."""
+    """Returns if torch has this `device` here; otherwise a TaskError."""
     try:
         kind = torch.device(device).type
     except RuntimeError as error:
-        raise TaskError(f'device must be "cpu" or "cuda", got {device!r}.') from error
+        raise TaskError(f'torch_device must be "cpu" or "cuda", got {device!r}.') from error
     if kind == "cuda" and not torch.cuda.is_available():
         raise TaskError(
             'torch_device="cuda" was asked for, but torch finds no CUDA device here: use torch_device="cpu".'
         )
     if kind not in ("cpu", "cuda"):
-        raise TaskError(f'device must be "cpu" or "cuda", got {device!r}.')
+        raise TaskError(f'torch_device must be "cpu" or "cuda", got {device!r}.')
 
 
 def _tensor(values: Floats, device: str) -> Tensor:

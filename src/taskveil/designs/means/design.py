@@ -238,7 +238,7 @@ def _veil(
 
 
 def directions_of(X: Floats, K: Floats, domain: Domain) -> Iterator[Directions]:
-    """Ways to tell Kx, the plain one first: for volunteers X (N, n), a task K (m, n) and the domain."""
+    """Directions that determine Kx, single attributes first: for volunteers X (N, n), a task K (m, n), the domain."""
     width = X.shape[1]
     reach = domain.support(np.eye(width)) + domain.support(-np.eye(width))
     asked = np.flatnonzero((np.abs(K).max(axis=0) * reach) > 0)
@@ -387,7 +387,7 @@ class GridLatents:
 
 
 def total_cost(groups: Sequence[LatentGroup | Atom]) -> float:
-    """What groups cost together, each drawn as often as the root of its cost says."""
+    """The expected squared error of all groups, each drawn in proportion to the root of its own."""
     return sum(math.sqrt(group.cost) for group in groups) ** 2
 
 

@@ -45,7 +45,7 @@ class Chain:
         self._shifted = False
 
     def layers(self, outputs: int) -> Layers:
-        """The chain, at its end."""
+        """The layers of the complete chain, with so many outputs; Foreign if it has no weights."""
         if self._scale is not None:
             self.dense(np.eye(self.size), np.zeros(self.size))
         if self._pads or outputs != self.size or all(isinstance(layer, Pooling) for layer in self._layers):
@@ -53,7 +53,7 @@ class Chain:
         return Layers(layers=tuple(self._layers), width=self.width, outputs=outputs, shifted=self._shifted)
 
     def dense(self, weights: Floats, offset: Floats) -> None:
-        """x ↦ weights · x + offset: (out, in), (out,)."""
+        """Add the layer x ↦ weights · x + offset, with weights (out, in) and offset (out,)."""
         self._check(padded=False)
         if weights.shape[1] != self.size:
             raise Foreign("weights for other inputs")
@@ -68,7 +68,7 @@ class Chain:
         self.size = len(offset)
 
     def convolution(self, window: Window, weights: Floats, offset: Floats, groups: int) -> None:
-        """Weights (out, channels / groups, rows, columns) under a window, offset (out,)."""
+        """Add a convolution: weights (out, channels / groups, rows, columns) under a window, offset (out,)."""
         window = self._padded(window, 0.0)
         fill = np.zeros(window.channels)
         if self._scale is not None:
@@ -85,7 +85,7 @@ class Chain:
         self.size = len(offset) * window.places
 
     def pooling(self, window: Window, maximum: bool) -> None:
-        """The largest number under a window, or else the mean."""
+        """Add a layer with the largest number under a window, or else the mean."""
         window = self._padded(window, -np.inf if maximum else np.nan)
         if self._scale is not None:
             scale, shift = self._of_channels(window)
@@ -96,7 +96,7 @@ class Chain:
         self.size = window.channels * window.places
 
     def relu(self) -> None:
-        """Positive parts; the largest of positive parts is the positive part of the largest."""
+        """Add positive parts. They may move before a maximum: it gives the same."""
         self._check(padded=False)
         place = len(self._layers) - 1
         while place >= 0 and isinstance(layer := self._layers[place], Pooling) and layer.maximum:
@@ -106,7 +106,7 @@ class Chain:
         self._layers[place] = replace(self._layers[place], relu=True)  # type: ignore[arg-type]
 
     def affine(self, scale: Floats, shift: Floats) -> None:
-        """x ↦ scale · x + shift, number by number."""
+        """Add the map x ↦ scale · x + shift, number by number."""
         self._check(padded=False)
         last = self._layers[-1] if self._layers else None
         if self._scale is None and not (last is None or isinstance(last, Pooling) or last.relu):
@@ -123,12 +123,12 @@ class Chain:
         self._scale, self._shift = scale * self._scale, scale * self._shift + shift
 
     def pad(self, above: int, left: int, value: float) -> None:
-        """Edges of that value around pictures, for the window that comes next."""
+        """Add edges of that value around pictures, for the window that comes next."""
         self._check(padded=False)
         self._pads = (above, left, value) if above or left else None
 
     def log_softmax(self) -> None:
-        """At the end only: what comes after it is no layer."""
+        """Add a log-softmax, which must be the end of the chain."""
         self._check(padded=False)
         if self._scale is not None:
             self.dense(np.eye(self.size), np.zeros(self.size))

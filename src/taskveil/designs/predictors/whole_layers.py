@@ -80,7 +80,7 @@ class Layers:
 
     @property
     def weights(self) -> int:
-        """How many there are."""
+        """The number of weights."""
         return sum(layer.weights.size for layer in self.layers if not isinstance(layer, Pooling))
 
     @property

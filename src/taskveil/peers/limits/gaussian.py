@@ -34,7 +34,7 @@ def gaussian_bounds(variances: ArrayLike, epsilon: float) -> dict[str, float]:
 
 
 def gaussian_limit(variances: ArrayLike, epsilon: float) -> float:
-    """No ε-LDP report and decoder has a smaller loss than this, for Gaussian data with these variances of task outputs.
+    """The best lower bound on the loss of ε-LDP reports, for Gaussian task outputs with these variances.
 
     It is the largest of `gaussian_bounds`. Whether it can be reached is another question: `benchmarks/staircases.py`.
     """

@@ -34,7 +34,7 @@ def check_module(model: nn.Module) -> None:
 
 
 def first_width(model: nn.Module) -> int | None:
-    """What a plain stack of layers takes when it begins with a linear one; of other modules only data can tell."""
+    """The number of attributes of a stack of layers that begins with a linear one; None for other modules."""
     if isinstance(model, nn.Linear):
         return model.in_features
     return first_width(model[0]) if isinstance(model, nn.Sequential) and len(model) else None

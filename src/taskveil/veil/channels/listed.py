@@ -18,7 +18,7 @@ class ListedChannel(Channel):
     mechanism: Codebook
 
     def simulate(self, latents: Floats, rng: np.random.Generator) -> Integers:
-        """A favoured code with probability m · extra, else any."""
+        """Reports (N, 1): a favoured code with probability m · extra, else any code."""
         response, rows = self.mechanism.response, np.arange(len(latents))
         favoured = self.favoured(latents)[rows, rng.integers(response.favoured, size=len(rows))]
         anything = rng.integers(response.size, size=len(rows))
@@ -27,12 +27,12 @@ class ListedChannel(Channel):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """One list."""
+        """The number of codes of the one list."""
         return (self.mechanism.response.size,)
 
     @property
     def codes(self) -> Codes:
-        """A person has the m codes that the device favours."""
+        """How counts give shares of people: a person has the m codes that the device favours."""
         response = self.mechanism.response
         names = tuple(f"code {code}" for code in range(response.size))
         return Codes(np.full(response.size, response.base), response.extra, response.favoured, names)
@@ -49,7 +49,7 @@ class ListedChannel(Channel):
         return self.mechanism.stage.favoured(self.mechanism.region.enforce(latents))
 
     def mean_over_codes(self, values: Floats, latents: Floats) -> Floats:
-        """b/T of the value of every code, and (a − b)/T more of the favoured."""
+        """(N,): b/T times the values of all codes, and (a − b)/T times those of the favoured ones."""
         of_favoured = np.take_along_axis(values, self.favoured(latents), axis=1).sum(axis=1)
         response = self.mechanism.response
         return np.asarray(response.extra * of_favoured + response.base * values.sum(axis=1))

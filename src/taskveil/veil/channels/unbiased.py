@@ -28,7 +28,7 @@ class LaplaceChannel(Channel):
     mechanism: Laplace
 
     def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
-        """‖K(D φ + c − x)‖² + σ_w² ‖K D‖_F²; with `answering`, the mean over outputs of (ŷ − y)² + σ_w² ‖D‖²."""
+        """(N,): ‖K(D φ + c − x)‖² + σ_w² ‖K D‖_F²; with `answering`, the mean of (ŷ − y)² + σ_w² ‖D‖² over outputs."""
         decoder, bounded = self.decoder if answering is None else answering, self.mechanism.bound(records.latents)
         if not isinstance(decoder, AffineDecoder):
             return None
@@ -41,7 +41,7 @@ class LaplaceChannel(Channel):
         return None
 
     def simulate(self, latents: Floats, rng: np.random.Generator) -> Integers:
-        """Two geometric variables differ by a discrete Laplace one."""
+        """Reports (N, Z): the difference of two geometric variables is discrete Laplace noise."""
         k, layout = self.mechanism.region.enforce(latents), self.mechanism.layout
         one, other = rng.geometric(-math.expm1(-1.0 / self.mechanism.scale), size=(2, *k.shape))
         return np.asarray(np.clip(k + one - other, layout.low, layout.high))
@@ -84,9 +84,10 @@ class LatticeChannel(Channel):
     decoder: LatticeDecoder
 
     def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
-        """The nearest codeword is likelier than any other by (a − b)/T. Over all codewords alike, the mean loss needs
-        only mean and variance of each direction's level in a uniformly drawn codeword, which counting gives. This holds
-        if the task sees the lattice's directions as orthogonal."""
+        """(N,): (a − b)/T of the nearest codeword's loss, and b/T of the sum over all codewords.
+
+        That sum needs only mean and variance of each direction's level in a uniformly drawn codeword, which counting
+        gives. This holds if the task sees the lattice's directions as orthogonal."""
         decoder, response = self.decoder, self.mechanism.response
         if not isinstance(task, LinearTask) or answering is not None:
             return None
@@ -102,7 +103,7 @@ class LatticeChannel(Channel):
         return response.extra * favoured_losses + response.base * float(response.size) * anywhere
 
     def simulate(self, latents: Floats, rng: np.random.Generator) -> Integers:
-        """The nearest codeword, or any."""
+        """Reports (N, width): the nearest codeword, or any."""
         response, lattice = self.mechanism.response, self.mechanism.lattice
         nearest = self._nearest(latents).tolist()
         truthful = rng.random(len(nearest)) < response.extra
@@ -151,7 +152,7 @@ class SumChannel(Channel):
 
     @property
     def codes(self) -> Codes:
-        """A person has one code of every stage."""
+        """How counts give shares of people: a person has one code of every stage."""
         kept, sizes = self.mechanism.response.extra, self.sizes
         names = [f"stage {stage}, code {code}" for stage, size in enumerate(sizes, 1) for code in range(size)]
         return Codes((1.0 - kept) / np.repeat(sizes, sizes), kept, len(sizes), tuple(names))
@@ -169,8 +170,8 @@ class SumChannel(Channel):
         )
 
     def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
-        """The sum found is likelier than any other by (a − b)/T. Over all sums alike, the terms are independent, so the
-        mean loss needs only mean and variance of every stage's codewords."""
+        """(N,): (a − b)/T of the loss of the sum found, and the rest of the mean loss of all sums. Their terms are
+        independent, so that mean needs only mean and variance of every stage's codewords."""
         kept, stages = self.mechanism.response.extra, self._stages
         if not isinstance(task, LinearTask) or answering is not None:
             return None
@@ -180,7 +181,7 @@ class SumChannel(Channel):
         return kept * favoured_losses + (1.0 - kept) * (task.losses(middle[None, :], records.X) + spread)
 
     def simulate(self, latents: Floats, rng: np.random.Generator) -> Integers:
-        """The sum found, or any."""
+        """Reports (N, stages): the sum found, or any."""
         nearest = self._nearest(latents)
         truthful = rng.random((len(latents), 1)) < self.mechanism.response.extra
         return np.where(truthful, nearest, rng.integers(self.mechanism.sizes, size=nearest.shape))
