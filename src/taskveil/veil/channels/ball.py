@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import betainc, betaincinv, gammaln
 
 from taskveil.arrays import NUMBERS_AT_A_TIME, Floats
 from taskveil.client.mechanisms import BallResponse, Response
@@ -40,6 +39,8 @@ def favoured_moments(size: int, favoured: int, dim: int) -> tuple[float, float]:
     such a part, so its mean is n times that of G(V) with V ~ Beta(m, n − m). With y = 1 − t² at the edge of the part,
     G is 2 c y^((d−1)/2)/(d − 1), c the density of cos at 0, and for cos² it is I_y((d − 1)/2, 3/2)/d.
     """
+    from scipy.special import betainc, betaincinv, gammaln  # so that the command line starts at once, also without it
+
     count, half = size // 2, (dim - 1) / 2
     part, weight = _places(favoured, count)
     y = betaincinv(half, 0.5, part)
@@ -56,6 +57,8 @@ def _places(favoured: int, count: int) -> tuple[Floats, Floats]:
     """
     if favoured == count:
         return np.ones(1), np.ones(1)
+    from scipy.special import betaincinv
+
     others = count - favoured
     edges = np.geomspace(betaincinv(favoured, others, 1e-15), 1.0 - betaincinv(others, favoured, 1e-15), 61)
     places, weights = np.polynomial.legendre.leggauss(8)
@@ -72,6 +75,8 @@ def lean_of(response: Response, dim: int, rows: int) -> Lean:
     With a Gaussian matrix W, Wᵀ v = u ⟨z, v⟩ + a Gaussian vector across u, with z = W u. The length of z is that of
     `rows` independent normal numbers, and does not depend on its direction.
     """
+    from scipy.special import gammaln
+
     inner = rows or dim
     cosines, squares = favoured_moments(response.size, response.favoured, inner)
     mean = response.extra * cosines
