@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -241,6 +241,22 @@ def test_imports_inside_functions_are_for_heavy_packages() -> None:
 def test_no_module_bears_the_name_of_a_public_function() -> None:
     public = set(taskveil.__all__) | {"estimate"}
     assert [name for name in MODULES if name.count(".") == 1 and name.split(".")[1] in public] == []
+
+
+def class_names(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """The modules that define a class of each name."""
+    found: dict[str, list[str]] = {}
+    for module, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module)
+    return found
+
+
+def test_no_two_classes_share_a_name() -> None:
+    sources = {module: path.read_text(encoding="utf-8") for module, path in MODULES.items()}
+    assert {name: homes for name, homes in class_names(sources).items() if len(homes) > 1} == {}
+    assert class_names({"a": "class Part: ...", "b": "class Part: ..."}) == {"Part": ["a", "b"]}
 
 
 def test_few_modules_lie_at_the_top() -> None:

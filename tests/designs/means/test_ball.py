@@ -9,7 +9,7 @@ import taskveil as tv
 from balls import ball_response
 from taskveil.client.mechanisms import BallResponse
 from taskveil.designs.means.ball import best_response, normal_quantiles
-from taskveil.peers.priv_unit import priv_unit_error
+from taskveil.peers.literature import PrivUnit
 from taskveil.veil.channels import channel_of
 from taskveil.veil.channels.ball import favoured_moments, lean_of
 
@@ -58,7 +58,7 @@ def test_a_matrix_leaves_reports_unbiased() -> None:
 @pytest.mark.parametrize("epsilon", [1.0, 2.0, 4.0, 8.0])
 def test_errors_are_within_a_few_hundredths_of_privunits(dim: int, epsilon: float) -> None:
     _, _, lean = best_response(dim, epsilon)
-    assert lean.variance(dim) <= (1.02 if dim <= 1000 else 1.05) * priv_unit_error(dim, epsilon)
+    assert lean.variance(dim) <= (1.02 if dim <= 1000 else 1.05) * PrivUnit.of(dim, epsilon).error
 
 
 @pytest.mark.parametrize(("dim", "epsilon"), [(3, 2.0), (12, 4.0), (150, 4.0)])
