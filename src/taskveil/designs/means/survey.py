@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import NUMBERS_AT_A_TIME, Floats, Integers
-from taskveil.client.fields import Words
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, PlaneGroup, Response
 from taskveil.client.regions import BoxRegion
@@ -59,7 +58,7 @@ from taskveil.veil.decoders import SurveyDecoder
 from taskveil.veil.statistics import Key, Statistics, statistics
 from taskveil.veil.surveys import (
     GRID_BITS,
-    Question,
+    BlockQuestion,
     Rows,
     bin_levels,
     doubled,
@@ -197,7 +196,7 @@ class SurveySample:
         for one in task.histograms:
             yield ((place[one.name], True),)
         for by, name in product(task.by, task.fields):
-            if by != name and not isinstance(task.schema[name], Words):
+            if by != name and task.schema[name].side is None:
                 yield value(by), (place[name], False)
         for pair in task.pairs:
             yield value(pair.first), value(pair.second)
@@ -205,8 +204,8 @@ class SurveySample:
     def made(self, digits: Digits) -> DraftQuestion:
         """The question about some digits, with the levels of least cost."""
         first = self.task.schema[self.latents[digits[0][0]]]
-        if isinstance(first, Words):
-            return self._plane(digits, first.prime)
+        if first.side is not None:
+            return self._plane(digits, first.side)
         numbers = [place for place, binned in digits if self._is_number(place) and not binned]
         fewest = [len(self._levels(place, binned, 2)) for place, binned in digits]
         if math.prod(fewest) > MOST_ROWS:
@@ -338,7 +337,7 @@ def _uniform(task: SurveyTask, region: BoxRegion) -> Integers:
     columns = []
     for place, name in enumerate(latents_of(task)):
         one, most = task.schema[name], int(region.high[place])
-        if isinstance(one, Words):
+        if one.side is not None:
             columns.append(rng.integers(0, most + 1, people))
         elif kind_of(one) != "share":
             columns.append(rng.integers(0, top + 1, people))
@@ -433,7 +432,7 @@ def _ordered(rows: Rows) -> bool:
 
 def exact_cost(group: BlockGroup, one: DraftQuestion) -> float:
     """The weighted variances of one report of a group of blocks."""
-    question = Question(
+    question = BlockQuestion(
         **{name: getattr(one.rows, name) for name in ("fields", "levels", "binned", "prior")},
         group=0,
         start=0,
