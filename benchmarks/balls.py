@@ -26,7 +26,7 @@ import taskveil as tv
 from taskveil.client.mechanisms import BallResponse
 from taskveil.designs.means.ball import ball_veil
 from taskveil.designs.problem import Problem
-from taskveil.peers.priv_unit import priv_unit_error
+from taskveil.peers.literature import PrivUnit
 from taskveil.veil import Veil
 from taskveil.veil.channels.ball import lean_of
 from taskveil.veil.decoders import BallDecoder
@@ -110,7 +110,7 @@ def main() -> None:
             mechanism = veil.mechanism
             assert isinstance(mechanism, BallResponse)
             response, code = mechanism.response, mechanism.codewords
-            least = priv_unit_error(dim, epsilon)
+            least = PrivUnit.of(dim, epsilon).error
             ratio = lean_of(response, dim, code.rows).variance(dim) / least
             X = np.tile(vectors(dim)["random"], (max(20, 40_000 // dim), 1))
             reports = veil.privatize(X)

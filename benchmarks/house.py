@@ -11,6 +11,7 @@ import inspect
 import re
 import sys
 from collections import Counter
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 WORDS = re.compile(
@@ -20,11 +21,26 @@ WORDS = re.compile(
 )
 """Private words: a reader who learnt English at school would have to ask what they mean here."""
 WITHOUT = ("experiments", "peers")
-MECHANISMS = r"(?:Codebook|Laplace|LatticeCodebook|LevelResponse|SumCodebook)"
-BRANCHES = re.compile(
-    rf"isinstance\([^()]*\b{MECHANISMS}\b|^\s*case {MECHANISMS}\(|type\([\w.]*mechanism\)", re.MULTILINE
-)
 NO_SCHEMA = re.compile(r"\b(?:schema|fields)\b is (?:not )?None")
+
+
+def asks_for(source: str, classes: Collection[str]) -> int:
+    """How often a module asks whether something is of one of these classes, with isinstance, match or type()."""
+    asked: list[ast.expr] = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]) | ast.MatchClass(cls=kinds):
+                asked.append(kinds)
+            case ast.Compare(left=ast.Call(func=ast.Name(id="type")), comparators=[*kinds]):
+                asked += kinds
+    named = [{one.id for one in ast.walk(each) if isinstance(one, ast.Name)} for each in asked]
+    return sum(not names.isdisjoint(classes) for names in named)
+
+
+def classes_of(paths: Iterable[Path], *, derived: bool = False) -> list[str]:
+    """The names of the classes that files define; if `derived`, of those with a base class of the package."""
+    found = [node for path in paths for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef)]
+    return [node.name for node in found if not derived or set(map(ast.unparse, node.bases)) - {"NamedTuple"}]
 
 
 def number(node: ast.expr) -> bool:
@@ -114,7 +130,9 @@ def main() -> None:
 
     every = sorted(source.rglob("*.py"))
     ours = [path for path in every if path.relative_to(source).parts[0] not in WITHOUT]
-    outside = [path for path in every if path.relative_to(source).parts[0] != "client"]
+    outside = [path.read_text() for path in every if path.relative_to(source).parts[0] != "client"]
+    mechanisms = classes_of((source / "client" / "mechanisms").glob("*.py"))
+    fields = classes_of((source / "client").glob("fields.py"), derived=True)
     lines = Counter(path.relative_to(source).parts[0] for path in ours for _ in path.read_text().splitlines())
     numeric = [(path, name) for path in ours for name in constants(path)]
     words = private_words(root)
@@ -130,9 +148,8 @@ def main() -> None:
         "modules at the top": len(list(source.glob("*.py"))),
         "keyword arguments of tv.design": keywords["design"],
         "keyword arguments of tv.sweep": keywords["sweep"],
-        "branches on a mechanism's type outside client/": sum(
-            len(BRANCHES.findall(path.read_text())) for path in outside
-        ),
+        "branches on a mechanism's type outside client/": sum(asks_for(text, mechanisms) for text in outside),
+        "branches on a field's type outside client/": sum(asks_for(text, fields) for text in outside),
         "'schema is None' and the like": sum(len(NO_SCHEMA.findall(path.read_text())) for path in every),
         "numeric module constants": len(numeric),
         "private words": len(words),

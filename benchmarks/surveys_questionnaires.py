@@ -22,7 +22,7 @@ from benchmarks.surveys_data import QUESTIONNAIRES, Questionnaire
 import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.designs.means.blocks import subset_variances
-from taskveil.designs.means.survey import Asked, Digits, Sample, _spread, _without_superfluous
+from taskveil.designs.means.survey import Digits, DraftQuestion, SurveySample, _spread, _without_superfluous
 from taskveil.peers.frequencies import SubsetSelection
 from taskveil.peers.literature import second_moment
 from taskveil.veil.statistics import Key, Statistics, statistics
@@ -45,14 +45,14 @@ def ours(veil: tv.Veil, task: tv.SurveyTask) -> tuple[dict[Key, float], dict[Key
     return {key: 1.0 / one for key, one in precision.items()}, weights
 
 
-def theirs(sample: Sample) -> dict[Key, float]:
+def theirs(sample: SurveySample) -> dict[Key, float]:
     """By statistic the variance of the best peers' estimate times people."""
     wanted = {frozenset(digits): digits for digits in sample._wanted()}
     asked = [_asked(sample, digits) for digits in wanted.values()]
     return _without_superfluous(_spread([one for one in asked if one.measures.keys])).variances
 
 
-def _asked(sample: Sample, digits: Digits) -> Asked:
+def _asked(sample: SurveySample, digits: Digits) -> DraftQuestion:
     numbers = [place for place, binned in digits if sample._is_number(place) and not binned]
     scales, rows = sample._rows(digits, FINE if numbers else 8)
     measures, prior = statistics(sample.task, rows), rows.prior
@@ -62,13 +62,13 @@ def _asked(sample: Sample, digits: Digits) -> Asked:
             values=rows.rows, epsilon=sample.epsilon, size=int((each @ measures.weights).argmin()) + 1
         )
         variances = np.array([way.variance(prior, one) for one in measures.functionals.T])
-        return Asked(digits=digits, scales=scales, rows=rows, measures=measures, variances=variances)
+        return DraftQuestion(digits=digits, scales=scales, rows=rows, measures=measures, variances=variances)
     if len(digits) > 1:  # by group: whatever is measured within a group
         measures = _only(measures, [place for place, key in enumerate(measures.keys) if key[0] == "by"])
     single = np.array([_one_number(one, prior, sample.epsilon) for one in measures.functionals.T])
     # One of them is drawn, by importance.
     roots = np.sqrt(np.maximum(measures.weights * single, 1e-300))
-    return Asked(
+    return DraftQuestion(
         digits=digits, scales=scales, rows=rows, measures=measures, variances=single * roots.sum() / roots
     )  # fmt: skip
 
@@ -95,7 +95,7 @@ def compared(one: Questionnaire, epsilon: float) -> tuple[dict[Key, float], floa
     veil = tv.design(one.table, one.task, epsilon=epsilon, schema=one.schema)
     low, high = one.schema.fields.box
     mine, weights = ours(veil, task)
-    peers = theirs(Sample.of(task, low, high, one.schema.expand(one.table), epsilon))
+    peers = theirs(SurveySample.of(task, low, high, one.schema.expand(one.table), epsilon))
     keys = [key for key in mine if key in peers and math.isfinite(peers[key])]
     total = sum(weights[key] * mine[key] for key in keys) / sum(weights[key] * peers[key] for key in keys)
     return {key: mine[key] / peers[key] for key in keys}, total

@@ -10,7 +10,7 @@ import numpy as np
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.latent_encoders import Encoder
-from taskveil.designs.crossfit import Calibrated, CrossFitted, Evidence, Family, calibrate, cross_fit
+from taskveil.designs.crossfit import Calibrated, CrossFitted, Evidence, PredictorFamily, calibrate, cross_fit
 from taskveil.designs.selection import bytes_of
 from taskveil.tasks.costs import CrossEntropy, Learnable, SquaredError
 
@@ -48,13 +48,13 @@ class Designed:
         return cost.answers(honest) if self.fitted.final.logits else honest
 
 
-def designed(family: Family, evidence: Evidence) -> Designed:
+def designed(family: PredictorFamily, evidence: Evidence) -> Designed:
     fitted = cross_fit(family, evidence, judging=False)
     final = calibrate(fitted.final, evidence)
     return Designed(fitted, final, family.encoder(evidence, fitted.fits, final.setting, final.slope, final.shift))
 
 
-def assert_blind(family_of: Callable[[Evidence], Family], evidence: Evidence) -> None:
+def assert_blind(family_of: Callable[[Evidence], PredictorFamily], evidence: Evidence) -> None:
     """No fit changes by a bit when labels of rows that it must not learn from are replaced.
 
     One fit lacks fold 0, the other folds 0 and 1. What both lack becomes no number at all; what only the second lacks,

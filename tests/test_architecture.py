@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import taskveil
+from test_words import house
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "taskveil"
@@ -241,6 +242,53 @@ def test_imports_inside_functions_are_for_heavy_packages() -> None:
 def test_no_module_bears_the_name_of_a_public_function() -> None:
     public = set(taskveil.__all__) | {"estimate"}
     assert [name for name in MODULES if name.count(".") == 1 and name.split(".")[1] in public] == []
+
+
+def class_names(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """The modules that define a class of each name."""
+    found: dict[str, list[str]] = {}
+    for module, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module)
+    return found
+
+
+def test_no_two_classes_share_a_name() -> None:
+    sources = {module: path.read_text(encoding="utf-8") for module, path in MODULES.items()}
+    assert {name: homes for name, homes in class_names(sources).items() if len(homes) > 1} == {}
+    assert class_names({"a": "class Part: ...", "b": "class Part: ..."}) == {"Part": ["a", "b"]}
+
+
+def test_servers_ask_no_mechanism_and_no_field_for_its_type() -> None:
+    """A new mechanism or field type is a new class, and no other module has to know it."""
+    own, client = house(), SOURCES / "client"
+    mechanisms = own.classes_of((client / "mechanisms").glob("*.py"))
+    fields = own.classes_of([client / "fields.py"], derived=True)
+    assert {"Laplace", "PlaneGroup"} <= set(mechanisms)
+    assert {"Number", "Words"} <= set(fields)
+    wrong = {
+        module: asked
+        for module, path in MODULES.items()
+        if package_of(module) != "client"
+        if (asked := own.asks_for(path.read_text(encoding="utf-8"), {*mechanisms, *fields}))
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "isinstance(veil.mechanism, Laplace)",
+        "isinstance(group, LevelGroup | Laplace)",
+        "isinstance(group(1), (int, Laplace))",
+        "match one:\n    case Laplace(region=r):\n        pass",
+        "type(one.mechanism) is Laplace",
+    ],
+)
+def test_questions_for_a_type_are_seen(source: str) -> None:
+    assert house().asks_for(source, {"Laplace"}) == 1
+    assert house().asks_for(source, {"Codebook"}) == 0
 
 
 def test_few_modules_lie_at_the_top() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from taskveil.peers.literature import PrivUnit
 
 from pages import run_code
 from taskveil.designs.means.ball import best_response
-from taskveil.peers.priv_unit import priv_unit_error
 
 PAGE = Path(__file__).parents[1] / "docs/guides/surveys.md"
 BALLS = Path(__file__).parents[1] / "docs/theory/balls.md"
@@ -44,4 +44,4 @@ def test_both_pages_say_how_far_reports_of_a_ball_are_from_privunits() -> None:
         for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
             rows, _, lean = best_response(dim, epsilon)
             assert rows == 0  # "Up to 1,000 dimensions it takes none"
-            assert 1.0 < lean.variance(dim) / priv_unit_error(dim, epsilon) < 1.02
+            assert 1.0 < lean.variance(dim) / PrivUnit.of(dim, epsilon).error < 1.02

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import taskveil as tv
-from taskveil.auditing.pairs import Pair
+from taskveil.auditing.pairs import InputPair
 from taskveil.auditing.target import Target
 
 
@@ -17,6 +17,6 @@ def target(what: object, dim: int = 1, epsilon: float = 1.0) -> Target:
     return Target.of(what, epsilon=epsilon, delta=0.0, records=records)
 
 
-def ends(dim: int = 1) -> Pair:
+def ends(dim: int = 1) -> InputPair:
     """The two ends of the range."""
-    return Pair(first=np.ones(dim), second=-np.ones(dim), names=("highest", "lowest"))
+    return InputPair(first=np.ones(dim), second=-np.ones(dim), names=("highest", "lowest"))

@@ -7,10 +7,10 @@ import pytest
 
 from auditing import exhibits, leaks
 from auditing.targets import target
-from taskveil.auditing.pairs import Pair, find_pairs, hostile_records
+from taskveil.auditing.pairs import InputPair, find_pairs, hostile_records
 
 
-def pairs(what: object) -> list[Pair]:
+def pairs(what: object) -> list[InputPair]:
     return find_pairs(target(what), count=4, pilot=500, rng=np.random.default_rng(0))
 
 

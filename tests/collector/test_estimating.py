@@ -20,8 +20,7 @@ import taskveil as tv
 from collections_drawn import codebook_veil, records, with_volunteers
 from running_collector import Asked, running, small_veil
 from taskveil.collector import estimating
-from taskveil.collector.estimating import Asked as Wanted
-from taskveil.collector.estimating import stored_tally
+from taskveil.collector.estimating import EstimateRequest, stored_tally
 from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.estimates import tally
 from taskveil.veil.volunteers import Volunteers, truths
@@ -233,8 +232,8 @@ def test_who_asks_for_the_same_waits_for_the_same_and_too_many_come_again(
 
     async def many() -> list[Any]:
         ask = asked.collector.estimates.answer
-        same = [ask(release, Wanted()) for _ in range(20)]
-        other = ask(release, Wanted(anytime=False))
+        same = [ask(release, EstimateRequest()) for _ in range(20)]
+        other = ask(release, EstimateRequest(anytime=False))
         return await asyncio.gather(*same, other, return_exceptions=True)
 
     *same, other = asked.runner.run(many())
@@ -260,11 +259,11 @@ def test_requests_that_wait_while_the_collector_stops_are_answered(
     monkeypatch.setattr(estimating, "estimate", slow)
 
     async def stopped() -> list[Any]:
-        first = asyncio.create_task(estimates.answer(release, Wanted()))
-        second = asyncio.create_task(estimates.answer(release, Wanted(round="one")))
+        first = asyncio.create_task(estimates.answer(release, EstimateRequest()))
+        second = asyncio.create_task(estimates.answer(release, EstimateRequest(round="one")))
         await asyncio.to_thread(begun.wait, 10)
         estimates.close()
-        third = asyncio.create_task(estimates.answer(release, Wanted(anytime=False)))
+        third = asyncio.create_task(estimates.answer(release, EstimateRequest(anytime=False)))
         await asyncio.wait([second, third], timeout=10)
         finish.set()
         return await asyncio.gather(first, second, third, return_exceptions=True)

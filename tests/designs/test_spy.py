@@ -29,7 +29,7 @@ from taskveil.client.latent_encoders import Encoder, NamedEncoder
 from taskveil.designs import auto
 from taskveil.designs.codebooks import model as codebooks
 from taskveil.designs.codebooks.alternation import Code
-from taskveil.designs.crossfit import Evidence, Family, Fit, calibrate
+from taskveil.designs.crossfit import Evidence, Fit, PredictorFamily, calibrate
 from taskveil.designs.predictors import light
 from taskveil.designs.predictors.light import Linear
 from taskveil.designs.predictors.own import own_model
@@ -183,7 +183,7 @@ SPIES = [
 ]
 
 
-def only(monkeypatch: pytest.MonkeyPatch, *competing: Family) -> None:
+def only(monkeypatch: pytest.MonkeyPatch, *competing: PredictorFamily) -> None:
     """Of all predictors these alone compete."""
     monkeypatch.setattr(codebooks, "families", lambda *_: list(competing))
 
@@ -247,7 +247,7 @@ def test_one_that_peeks_would_win(spy: Memorising, loss: str, monkeypatch: pytes
 class Peeking:
     """Any family, but its models are fitted to everybody."""
 
-    family: Family
+    family: PredictorFamily
     name: str = "peeking"
 
     def __getattr__(self, name: str) -> Any:
@@ -257,7 +257,7 @@ class Peeking:
         return self.family.fit(evidence, [np.arange(len(evidence))] * len(rows))
 
 
-Families = Callable[[tv.ModelTask, Any, Evidence], list[Family]]
+Families = Callable[[tv.ModelTask, Any, Evidence], list[PredictorFamily]]
 
 FAMILIES: dict[str, Families] = {
     "linear": lambda *_: [Linear()],

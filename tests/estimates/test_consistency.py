@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from taskveil.estimates.consistency import averaged, on_simplex, with_margins
+from taskveil.estimates.survey import averaged, on_simplex, with_margins
 
 
 def test_the_nearest_point_of_the_simplex() -> None:

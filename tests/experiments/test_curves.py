@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from taskveil import style
-from taskveil.experiments.curves import curve
-from taskveil.experiments.report import ResultRow
+from taskveil.experiments.report import ResultRow, curve
 
 
 def rows(design: str) -> list[ResultRow]:

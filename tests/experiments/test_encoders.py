@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 import taskveil as tv
 from taskveil.client.latent_encoders import HiddenEncoder, LinearEncoder, MeanEncoder
 from taskveil.experiments import breast_cancer, models
-from taskveil.experiments.encoders import has_hidden_layer
 from taskveil.experiments.published_algorithm import Recipe
+from taskveil.experiments.report import has_hidden_layer
 
 
 @pytest.mark.parametrize(("encoder", "network"), [("linear", False), ("trees", False), ("light", True)])

@@ -16,11 +16,10 @@ from taskveil.designs.designing import DESIGNERS
 from taskveil.designs.selection import folds_of
 from taskveil.errors import DataError
 from taskveil.experiments import field, field_page, field_peers
-from taskveil.experiments.commit import current_commit
 from taskveil.experiments.field import FieldPart, FieldRow
 from taskveil.experiments.field_data import load, split
 from taskveil.experiments.field_models import MODELS
-from taskveil.experiments.parts import finished_parts
+from taskveil.experiments.parts import current_commit, finished_parts
 from taskveil.peers.own_model import held_out_answers as held_out
 
 

@@ -18,7 +18,7 @@ from taskveil.client import Client, reading
 from taskveil.client.fields import BaseField, Kind, Natural
 from taskveil.client.values import Values, text_of
 from taskveil.designs.predictors.own import records_near, records_of
-from taskveil.errors import DataError
+from taskveil.errors import DataError, TaskError
 from taskveil.jobs.tables import TableFile, encoder_input, words_of
 
 
@@ -65,10 +65,45 @@ class Grade(BaseField):
         return self.levels
 
 
+@dataclass(frozen=True)
+class Code(BaseField):
+    """A number of up to five digits, as a point of a plane: an open vocabulary without a hash."""
+
+    kind: ClassVar[str] = "code"
+    reads_as: ClassVar[tuple[Kind, Kind]] = ("number", "number")
+    holds: ClassVar[tuple[str, ...]] = ("whole", "number")
+    types: ClassVar[tuple[str, str, str]] = ("int64", "Int64", "int64")
+    missing = False
+
+    @property
+    def side(self) -> int:
+        return 331
+
+    def _names(self, name: str) -> tuple[str, ...]:
+        return f"{name} (first)", f"{name} (second)"
+
+    @property
+    def _bounds(self) -> tuple[list[float], list[float]]:
+        return [0.0, 0.0], [self.side - 1.0] * 2
+
+    def expand(self, values: Values) -> Floats:
+        return np.array([divmod(int(value or 0) % self.side**2, self.side) for value in values], float).reshape(-1, 2)
+
+    def rounded(self, columns: Floats) -> Floats:
+        return np.rint(columns)
+
+    def collapse(self, columns: Floats, other: str | None = None) -> Natural:
+        return Natural(np.full(len(columns), None, dtype=object), np.zeros(len(columns)))
+
+    def samples(self) -> tuple[Any, ...]:
+        return (0, 1, 99_999)
+
+
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     for kinds in (reading.FIELDS, reading.DEVICE_KINDS):
         monkeypatch.setitem(kinds, "grade", Grade)  # type: ignore[arg-type]
+        monkeypatch.setitem(kinds, "code", Code)  # type: ignore[arg-type]
 
 
 LEVELS = ("NA", "bad", "fair", "good")
@@ -126,3 +161,19 @@ def test_servers_ask_nothing_else(tmp_path: Path) -> None:
     X = SCHEMA.expand(table())
     for drawn in (records_of(SCHEMA, 50, rng), records_near(SCHEMA, X, 50, rng)):
         assert ((drawn >= SCHEMA.fields.box[0]) & (drawn <= SCHEMA.fields.box[1])).all()
+
+
+def test_surveys_ask_for_it(tmp_path: Path) -> None:
+    """A field with an order, and one with an open vocabulary, whose values the server asks for one by one."""
+    people = table(20_000).assign(code=np.where(np.arange(20_000) % 4 == 0, 12_345, np.arange(20_000)))
+    schema = tv.Schema({"state": SCHEMA["state"], "age": SCHEMA["age"], "code": Code()})
+    veil = tv.design(people[:400], tv.SurveyTask(), epsilon=4.0, schema=schema)
+    veil.save(tmp_path / "r")
+    again = tv.Veil.load(tmp_path / "r")
+    found = tv.estimate(again, again.privatize(people), candidates={"code": [12_345, 77]})
+    assert set(found.means) == {"state", "age"}
+    assert abs(found.means["age"].mean - people["age"].mean()) < 0.5
+    shares = found.shares["code"]
+    assert abs(shares[12_345].mean - 0.25) < 0.05 > abs(shares[77].mean)
+    with pytest.raises(TaskError, match="'code' has an open vocabulary"):
+        tv.design(people[:400], tv.SurveyTask(by=["code"]), epsilon=4.0, schema=schema)

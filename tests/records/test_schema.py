@@ -270,3 +270,10 @@ def test_a_schema_without_bounds_does_not_change_a_design() -> None:
     with pytest.warns(tv.errors.WildRecordWarning):
         given = tv.design(table, task, epsilon=2.0, schema=tv.Schema({"a": tv.Number(), "b": tv.Number()}))
     assert given.release_id == free.release_id
+
+
+def test_an_array_of_numbers_is_not_copied_column_by_column() -> None:
+    """A decoded batch has millions of numbers, and copies would take longer than decoding."""
+    X = np.array([[1.0, -2.0], [1e300, 0.5]])
+    assert tv.Schema.numbers(2).collapse(X) is X
+    assert list(tv.Schema.numbers(2, library="pandas").collapse(X).columns) == ["x0", "x1"]

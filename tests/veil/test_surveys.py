@@ -16,7 +16,7 @@ from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, Pl
 from taskveil.errors import DataError, ReleaseError
 from taskveil.veil.decoders import SurveyDecoder
 from taskveil.veil.statistics import statistics
-from taskveil.veil.surveys import OTHER, Question, questions
+from taskveil.veil.surveys import OTHER, WordQuestion, questions
 
 RNG = np.random.default_rng(7)
 COUNT = 2000
@@ -156,9 +156,9 @@ def test_one_person_is_not_answered_for() -> None:
         questions(tv.design(np.random.default_rng(0).random((50, 2)), tv.MeanTask(np.eye(2)), epsilon=1.0))
 
 
-def of_words(part: PlaneGroup) -> Question:
+def of_words(part: PlaneGroup) -> WordQuestion:
     rows: dict[str, Any] = {"fields": ("word",), "levels": (), "binned": (), "prior": np.ones(1)}
-    return Question(**rows, group=0, start=0, outputs=part.outputs, part=part, chance=1.0)
+    return WordQuestion(**rows, group=0, start=0, outputs=part.outputs, part=part, chance=1.0)
 
 
 @pytest.mark.parametrize("prime", [2, 13, 101])

@@ -20,7 +20,7 @@ from taskveil.auditing.checks import (
     small_calls,
     through_a_client,
 )
-from taskveil.auditing.pairs import Pair, find_pairs, hostile_records
+from taskveil.auditing.pairs import InputPair, find_pairs, hostile_records
 from taskveil.auditing.scores import choose_event, ideas
 from taskveil.auditing.sources import no_entropy_no_report, no_foreign_randomness, no_shared_noise
 from taskveil.auditing.target import CHUNK, Check, Target
@@ -208,7 +208,7 @@ def audit(
     )
 
 
-def structural_checks(target: Target, pair: Pair, trials: int, rng: np.random.Generator) -> tuple[Check, ...]:
+def structural_checks(target: Target, pair: InputPair, trials: int, rng: np.random.Generator) -> tuple[Check, ...]:
     """All of them, the cheap ones first.
 
     Args:
@@ -241,7 +241,7 @@ def structural_checks(target: Target, pair: Pair, trials: int, rng: np.random.Ge
     )
 
 
-def _attack(target: Target, pair: Pair, *, trials: int, alpha: float) -> tuple[Finding, Sketch]:
+def _attack(target: Target, pair: InputPair, *, trials: int, alpha: float) -> tuple[Finding, Sketch]:
     """One event for one pair: scores are learned on a quarter of the reports, the event is chosen on the next, and half
     of them, made afterwards, are counted."""
     if pair.natural and target.veil is not None:

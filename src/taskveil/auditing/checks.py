@@ -26,7 +26,7 @@ import numpy as np
 
 from taskveil.arrays import Array, Bools, Floats, Integers
 from taskveil.auditing.bound import at_least, at_most, epsilon_low, largest_provable
-from taskveil.auditing.pairs import BEYOND, Pair
+from taskveil.auditing.pairs import BEYOND, InputPair
 from taskveil.auditing.scores import Idea, choose_event, distance_from_medians, frequencies, ideas, whole_reports
 from taskveil.auditing.target import ALPHA, FEW, Check, Target
 from taskveil.client import Client
@@ -119,7 +119,7 @@ def equal_rows(one: Array, other: Array) -> Bools:
     return np.asarray(same.all(axis=1))
 
 
-def rows_apart(target: Target, pair: Pair, count: int = 40_000) -> Check:
+def rows_apart(target: Target, pair: InputPair, count: int = 40_000) -> Check:
     """Whether two reports together keep to ε about the record of one of them: rows and calls share no noise.
 
     The other record is known and stays the same, so ε bounds the two reports together as it bounds one. Noise that is
@@ -191,7 +191,7 @@ def _in_batches(sizes: tuple[int, ...], place: int) -> Way:
     return ask
 
 
-def small_calls(target: Target, pair: Pair, *, most: int) -> Check:
+def small_calls(target: Target, pair: InputPair, *, most: int) -> Check:
     """Whether reports made one at a time, and at both ends of small batches, keep to ε.
 
     Args:
@@ -209,7 +209,7 @@ def small_calls(target: Target, pair: Pair, *, most: int) -> Check:
     return _compared("single records and small batches", target, pair, ways, count=count)
 
 
-def through_a_client(target: Target, pair: Pair, *, most: int) -> Check:
+def through_a_client(target: Target, pair: InputPair, *, most: int) -> Check:
     """Whether reports of a `Client`, numbers and random id, are distributed like the reports of its veil."""
     name = "through a Client"
     veil = target.veil
@@ -218,7 +218,7 @@ def through_a_client(target: Target, pair: Pair, *, most: int) -> Check:
     return _compared(name, target, pair, {"by a Client": lambda _t, record, n: _by_client(veil, record, n)}, count=most)
 
 
-def _compared(name: str, target: Target, pair: Pair, ways: dict[str, Way], *, count: int) -> Check:
+def _compared(name: str, target: Target, pair: InputPair, ways: dict[str, Way], *, count: int) -> Check:
     """Whether `count` reports of each input, asked for in each way, keep to ε; of a veil, also their distribution."""
     alpha = ALPHA / (2 * len(ways))
     learn, worst = count // 2, 0.0

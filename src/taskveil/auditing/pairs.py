@@ -19,7 +19,7 @@ _EXTREMES = [np.inf, -np.inf, 1e308, -1e308, 1e18, -1e18, 5e-324, -0.0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Pair:
+class InputPair:
     """Two inputs (n,) and what they are called."""
 
     first: Array
@@ -32,7 +32,7 @@ class Pair:
         return self.first.dtype == object and self.second.dtype == object
 
 
-def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generator) -> list[Pair]:
+def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generator) -> list[InputPair]:
     """The `count` most promising pairs of a pool, judged by `pilot` reports of every member.
 
     Nothing decided here enters the confidence: the bound is computed on reports made afterwards.
@@ -68,7 +68,7 @@ def find_pairs(target: Target, *, count: int, pilot: int, rng: np.random.Generat
     share = (count - count // 2 if numbers else count) if natural else 0
     chosen = _most_distant(rankings, share, without=numbers) if share else []
     chosen += _most_distant(rankings, count - len(chosen), without=natural)
-    return [Pair(first=pool[i], second=pool[j], names=(names[i], names[j])) for i, j in chosen]
+    return [InputPair(first=pool[i], second=pool[j], names=(names[i], names[j])) for i, j in chosen]
 
 
 def _most_distant(rankings: list[Floats], count: int, *, without: list[int]) -> list[tuple[int, int]]:

@@ -170,7 +170,7 @@ def ideas(veil: Veil | None, inputs: Floats, reports: Array) -> list[Idea]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Frequencies:
+class FrequencyRatios:
     """Σ over columns of ln(how often x gave this value / how often x' did), on values or ranges of values."""
 
     columns: Callable[[Array], Array]
@@ -178,7 +178,7 @@ class Frequencies:
     ratios: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, first: Array, second: Array, columns: Callable[[Array], Array]) -> Frequencies:
+    def of(cls, first: Array, second: Array, columns: Callable[[Array], Array]) -> FrequencyRatios:
         """Learned from reports of both inputs, (N, width) each, seen through `columns`."""
         a, b = columns(first), columns(second)
         bins = tuple(Bins.of(np.concatenate([a[:, j], b[:, j]])) for j in range(a.shape[1]))
@@ -250,11 +250,11 @@ def _mixture(place: int) -> Callable[[Array], Array]:
 
 def frequencies(columns: Callable[[Array], Array]) -> Callable[[Array, Array], Score]:
     """From reports of two inputs to the score by the frequencies of these columns."""
-    return lambda first, second: Frequencies.of(first, second, columns)
+    return lambda first, second: FrequencyRatios.of(first, second, columns)
 
 
 def _residues(first: Array, second: Array) -> Score:
-    return Frequencies.of(first, second, Residues.of(first, second))
+    return FrequencyRatios.of(first, second, Residues.of(first, second))
 
 
 def distance_from_medians(first: Array, second: Array, columns: Callable[[Array], Array] = _same) -> Score:

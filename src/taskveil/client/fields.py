@@ -14,10 +14,7 @@ The last column of all but `Words` exists only if values may be `missing`. Other
 `fill`, as the middle of the dates, or as a value that the category does not list.
 In the other direction, a server finds the most probable value from columns that hold means.
 
-A field answers every question about itself (`BaseField` lists them), so that no other module asks which kind it is.
-Answers that only servers ask for are here too: they are short, and a new kind of field is one class.
-
-This module ships to devices: numpy and the standard library only.
+A field answers every question about itself, also those of servers (`BaseField` lists them). A new kind is one class.
 """
 
 from __future__ import annotations
@@ -102,6 +99,11 @@ class BaseField:
     def bounded(self) -> bool:
         """Whether it brings its values between bounds of its own; only a `Number` can do without."""
         return True
+
+    @property
+    def side(self) -> int | None:
+        """Of an open vocabulary, whose values become points of a plane: how many numbers a side has. None of others."""
+        return None
 
     @property
     def words(self) -> Sequence[str]:
@@ -545,6 +547,11 @@ class Words(BaseField):
             raise DataError(f"words are points of a plane with 2 to {LEVELS} numbers a side, such as Words(3001).")
         if not isinstance(self.salt, str) or text_of(self.salt) == NO_VALUE != self.salt:
             raise DataError(f"the salt of words is a text of up to {LONGEST_TEXT} characters.")
+
+    @property
+    def side(self) -> int:
+        """The prime."""
+        return self.prime
 
     def _names(self, name: str) -> tuple[str, ...]:
         return f"{name} (first number)", f"{name} (second number)"

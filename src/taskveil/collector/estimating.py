@@ -68,7 +68,7 @@ def stored_tally(veil: Veil, store: Store, *, counted: bool, round: str | None =
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class EstimateRequest:
     """The parameters of a request for an estimate."""
 
     round: str | None = None
@@ -95,7 +95,7 @@ class Estimates:
         """Compute no more estimates."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def answer(self, release: OpenRelease | OpenFamily, asked: Asked) -> bytes:
+    async def answer(self, release: OpenRelease | OpenFamily, asked: EstimateRequest) -> bytes:
         """The JSON of an estimate. ProblemError if there are too few reports, or the release does not allow it.
 
         Args:
@@ -131,7 +131,7 @@ class Estimates:
         self._coming[key] = coming
         return coming
 
-    def _answered(self, release: OpenRelease | OpenFamily, asked: Asked) -> bytes:
+    def _answered(self, release: OpenRelease | OpenFamily, asked: EstimateRequest) -> bytes:
         rule = (asked.anytime, asked.assume, CONFIDENCE)
         with threadpool_limits(1):
             found = self._estimate(release, asked.round, rule)

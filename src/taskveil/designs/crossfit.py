@@ -69,7 +69,7 @@ class Fit(Protocol):
         ...
 
 
-class Family(ABC):
+class PredictorFamily(ABC):
     """One kind of predictor: it fits models, and turns them into a device's encoder."""
 
     name: str
@@ -109,14 +109,14 @@ class CrossFitted:
     """A family's views: for the final design, for judging each fold (none where nothing is to be judged), the models
     that devices run the mean of, and for each fold the same without that fold."""
 
-    family: Family
+    family: PredictorFamily
     final: View
     judging: tuple[View, ...]
     fits: tuple[Fit, ...]
     without: tuple[tuple[Fit, ...], ...]
 
 
-def cross_fit(family: Family, evidence: Evidence, *, judging: bool = True) -> CrossFitted:
+def cross_fit(family: PredictorFamily, evidence: Evidence, *, judging: bool = True) -> CrossFitted:
     """The family's views of the volunteers. Without `judging`, only the view for the final design."""
     X, fold, folds = evidence.X, evidence.fold, evidence.folds
     pairs = list(combinations(range(folds), 2)) if judging else []

@@ -26,7 +26,7 @@ NOT_LISTED = "not listed"
 """What people are shown for a value of a category that the release does not list."""
 
 
-class Part(NamedTuple):
+class QuestionPart(NamedTuple):
     """f and g of one question, by row (rows,); g is None where it is 1 for everybody."""
 
     question: int
@@ -39,7 +39,7 @@ class Statistic(NamedTuple):
 
     kind: str
     label: Label
-    parts: tuple[Part, ...]
+    parts: tuple[QuestionPart, ...]
 
 
 class Digit(NamedTuple):
@@ -114,14 +114,14 @@ def _alone(veil: Veil, name: str, digits: Sequence[Digit]) -> Iterator[Statistic
     shares = [one for one in digits if not one.ordered and not one.binned]
     bins = [one for one in digits if one.binned]
     if numbers:
-        parts = tuple(Part(one.question, one.numbers, _present(one)) for one in numbers)
+        parts = tuple(QuestionPart(one.question, one.numbers, _present(one)) for one in numbers)
         yield Statistic("means", _mean_label(veil, name, ("means", name)), parts)
     for value in dict.fromkeys(value for one in shares for value in one.values):
-        parts = tuple(Part(one.question, one.has(value).astype(float), None) for one in shares)
+        parts = tuple(QuestionPart(one.question, one.has(value).astype(float), None) for one in shares)
         yield Statistic("shares", _share_label(titled(veil, name, value), ("shares", name, value), value), parts)
     missing = [one for one in digits if one.missing.any()]
     if missing:
-        parts = tuple(Part(one.question, one.missing.astype(float), None) for one in missing)
+        parts = tuple(QuestionPart(one.question, one.missing.astype(float), None) for one in missing)
         yield Statistic("missing", _share_label(f"{name} is missing", ("missing", name)), parts)
     if bins:
         yield from _histogram(veil, name, bins)
@@ -131,9 +131,9 @@ def _histogram(veil: Veil, name: str, bins: Sequence[Digit]) -> Iterator[Statist
     """The share of every bin, and that of all values below each inner edge, among people who have a value."""
     values, edges = bins[0].values, veil.task.edges(name).tolist()  # type: ignore[union-attr]
 
-    def parts(wanted: Sequence[Any]) -> tuple[Part, ...]:
+    def parts(wanted: Sequence[Any]) -> tuple[QuestionPart, ...]:
         chosen = [np.any([one.has(value) for value in wanted], axis=0).astype(float) for one in bins]
-        return tuple(Part(one.question, value, _present(one)) for one, value in zip(bins, chosen, strict=True))
+        return tuple(QuestionPart(one.question, value, _present(one)) for one, value in zip(bins, chosen, strict=True))
 
     for value, end in zip(values, edges[1:], strict=True):
         label = _share_label(titled(veil, name, value, binned=True), ("histograms", name, value, end))
@@ -155,7 +155,7 @@ def _by(veil: Veil, by: str, name: str, both: Sequence[tuple[Digit, Digit]]) -> 
         numbers = [(one, other) for one, other in inside if other.ordered]
         if numbers:
             parts = tuple(
-                Part(other.question, np.where(one, other.numbers, 0.0), (one & ~other.missing).astype(float))
+                QuestionPart(other.question, np.where(one, other.numbers, 0.0), (one & ~other.missing).astype(float))
                 for one, other in numbers
             )
             label = _mean_label(veil, name, key)
@@ -164,7 +164,8 @@ def _by(veil: Veil, by: str, name: str, both: Sequence[tuple[Digit, Digit]]) -> 
         values = dict.fromkeys(value for _, other in others for value in (*other.values, *_missing(other)))
         for value in values:
             parts = tuple(
-                Part(other.question, (one & other.has(value)).astype(float), one.astype(float)) for one, other in others
+                QuestionPart(other.question, (one & other.has(value)).astype(float), one.astype(float))
+                for one, other in others
             )
             what = f"{name} is missing" if value is None else titled(veil, name, value, binned=others[0][1].binned)
             yield Statistic("by", _share_label(f"{what}, {where}", (*key, value), value), parts)
@@ -178,7 +179,9 @@ def _cells(veil: Veil, names: tuple[str, str], both: Sequence[tuple[Digit, Digit
     first, second = both[0]
     for a in (*first.values, *_missing(first)):
         for b in (*second.values, *_missing(second)):
-            parts = tuple(Part(one.question, (one.has(a) & other.has(b)).astype(float), None) for one, other in both)
+            parts = tuple(
+                QuestionPart(one.question, (one.has(a) & other.has(b)).astype(float), None) for one, other in both
+            )
             said = [
                 f"{name} is missing" if value is None else titled(veil, name, value, binned=one.binned)
                 for name, value, one in zip(names, (a, b), (first, second), strict=True)

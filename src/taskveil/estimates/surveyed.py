@@ -19,7 +19,7 @@ from taskveil.estimates.measured import FEWEST_COMPARED, WITHOUT_VOLUNTEERS, Rul
 from taskveil.estimates.result import SURVEYED
 from taskveil.estimates.rows import Row
 from taskveil.estimates.scores import Tally
-from taskveil.estimates.survey_statistics import Part, Statistic, statistics, titled
+from taskveil.estimates.survey_statistics import QuestionPart, Statistic, statistics, titled
 from taskveil.estimates.words import word_rows
 from taskveil.veil import Veil
 from taskveil.veil.channels import channel_of
@@ -78,13 +78,13 @@ class Survey:
         values, weights = np.concatenate(columns, axis=1)
         return Scored(one, values, weights, tuple(used))
 
-    def _scores(self, question: Question, part: Part) -> Floats:
+    def _scores(self, question: Question, part: QuestionPart) -> Floats:
         """(2, outputs): the scores of value and weight, without what the last digits of a double add."""
         if part.weight is None:
             return np.stack([_rounded(question.scores(part.value[:, None])[:, 0]), np.ones(question.outputs)])
         return np.stack([_rounded(one) for one in question.scores(np.stack([part.value, part.weight], axis=1)).T])
 
-    def _precision(self, question: Question, part: Part) -> float:
+    def _precision(self, question: Question, part: QuestionPart) -> float:
         """1/variance of one report's f − ρ g, for people like those that the release expects."""
         weight = np.ones(question.rows) if part.weight is None else part.weight
         ratio = float(question.prior @ part.value) / max(float(question.prior @ weight), 1e-300)

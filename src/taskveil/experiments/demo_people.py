@@ -141,7 +141,7 @@ def _guess(row: dict[str, Any]) -> dict[str, dict[str, Any]]:
     guess: dict[str, dict[str, Any]] = {}
     for name in SCHEMA:
         value, chance = row[name], round(row[f"{name} probability"], 2)
-        if value is None or isinstance(SCHEMA[name], Category | Flag):
+        if value is None or SCHEMA[name].reads_as[0] == "share":
             guess[name] = {"value": value, "chance": chance}
         else:
             guess[name] = {"value": value.strftime("%Y-%m-%d") if isinstance(value, date) else round(value, 1)}

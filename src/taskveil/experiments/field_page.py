@@ -12,10 +12,10 @@ import numpy as np
 from rich.table import Table
 
 from taskveil import style
-from taskveil.experiments.commit import measured_at
 from taskveil.experiments.field import FOR_ACCURACY, OURS, SIMPLE, FieldRow
 from taskveil.experiments.field_peers import ON_OURS
 from taskveil.experiments.field_shares import HELD_BACK_PAIRS, FieldPoint, parted, points_of, shares
+from taskveil.experiments.parts import measured_at
 
 WAYS = ("no_privacy", *OURS, *SIMPLE, *ON_OURS, "constant")
 ACCURATE = ("no_privacy", *FOR_ACCURACY, *SIMPLE, *ON_OURS, "constant")

@@ -19,10 +19,8 @@ from taskveil.designs.laplace.closed_form import water_filling
 from taskveil.designs.moments import Moments
 from taskveil.designs.sensitivity import l1_diameter
 from taskveil.errors import TaskError
-from taskveil.experiments.curves import curve
 from taskveil.experiments.data import household, order
-from taskveil.experiments.encoders import has_hidden_layer
-from taskveil.experiments.report import ResultRow, published, published_points
+from taskveil.experiments.report import ResultRow, curve, has_hidden_layer, published, published_points
 from taskveil.experiments.runs import Way
 from taskveil.peers.limits import any_data_limit, gaussian_limit
 from taskveil.progress import Progress

@@ -19,10 +19,15 @@ from taskveil.designs.designing import design_many, designer_of
 from taskveil.designs.laplace.gradient import Objective
 from taskveil.designs.laplace.replicas import Replicas
 from taskveil.designs.problem import OnDevice, Problem
-from taskveil.experiments.curves import as_published_label, curve
-from taskveil.experiments.encoders import has_hidden_layer
 from taskveil.experiments.published_algorithm import PUBLISHED, Recipe, train
-from taskveil.experiments.report import ResultRow, published, published_points
+from taskveil.experiments.report import (
+    ResultRow,
+    as_published_label,
+    curve,
+    has_hidden_layer,
+    published,
+    published_points,
+)
 from taskveil.experiments.runs import Way
 from taskveil.progress import Progress
 from taskveil.tasks import LossName, ModelTask

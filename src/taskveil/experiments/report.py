@@ -1,4 +1,4 @@
-"""One row per measured point, the same for every experiment, as a table for people and JSON for programs."""
+"""One row per measured point, the same for every experiment: as a table, as curves, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from rich.table import Table
 
+from taskveil import style
+from taskveil.client.latent_encoders import Encoder, HiddenEncoder, MeanEncoder, NamedEncoder, TabledEncoder
+from taskveil.client.networks import LayeredEncoder
 from taskveil.peers.limits import captured
 from taskveil.veil.losses import Loss
 
@@ -169,3 +173,58 @@ def write_json(path: Path, rows: Iterable[ResultRow]) -> None:
     """All rows, for programs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([row.as_json() for row in rows], indent=1) + "\n", encoding="utf-8")
+
+
+def curve(
+    ax: Axes,
+    rows: Iterable[ResultRow],
+    design: str,
+    *,
+    as_published: bool,
+    inverse: bool = False,
+    band: bool = False,
+    color: str | None = None,
+    label: str | None = None,
+) -> None:
+    """Loss against ε (or 1/ε) of one design; dashed when computed as published; `band` shades the honest interval."""
+    points = sorted((r for r in rows if r.design == design and r.as_published == as_published), key=lambda r: r.epsilon)
+    if not points:
+        return
+    x = [1 / r.epsilon if inverse else r.epsilon for r in points]
+    color = color or style.COLORS.get(design)
+    (line,) = ax.plot(
+        x,
+        [r.loss for r in points],
+        color=color,
+        marker=None if as_published else style.MARKERS.get(design, "d"),
+        # auto usually lies on the curve of what it chose: dots on top keep both visible.
+        linestyle="--" if as_published else ":" if design == "auto" else "-",
+        zorder=3 if design == "auto" else 2,
+        label=label or (as_published_label(design) if as_published else style.LABELS.get(design, design)),
+    )
+    if band and not as_published:
+        ax.fill_between(
+            x, [r.low for r in points], [r.high for r in points], color=line.get_color(), alpha=0.12, linewidth=0
+        )
+
+
+def as_published_label(design: str) -> str:
+    """The name of a design computed the paper's way, which is not ours to claim."""
+    return style.LABELS.get(design, design).removesuffix(" (ours)") + ", as published"
+
+
+def has_hidden_layer(encoder: Encoder) -> bool:
+    """Whether devices run a network: linear maps and trees are none, and a model that a release only names counts as
+    one."""
+    match encoder:
+        case MeanEncoder():
+            return any(map(has_hidden_layer, encoder.encoders))
+        case TabledEncoder():
+            return has_hidden_layer(encoder.encoder)
+        case LayeredEncoder():
+            return len(encoder.layers) > 1
+        case HiddenEncoder():
+            # Linear classifiers take this form for its softmax, with a unit that adds nothing.
+            return bool((encoder.hidden_weights.any(axis=1) & encoder.weights.any(axis=0)).any())
+        case _:
+            return isinstance(encoder, NamedEncoder)

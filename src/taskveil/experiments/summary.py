@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from taskveil.experiments.commit import measured_at
+from taskveil.experiments.parts import measured_at
 from taskveil.experiments.report import SHARES, ResultRow, captured_shares, published_order
 from taskveil.experiments.runs import Run
 from taskveil.experiments.splits import OverSplits

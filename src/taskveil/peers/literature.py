@@ -186,12 +186,19 @@ class PrivUnit:
     @classmethod
     def of(cls, dim: int, epsilon: float) -> PrivUnit:
         """The best one for vectors of `dim` attributes."""
+        # In many dimensions z·u has the standard deviation 1/√d, and the best threshold is about √(2ε) of these.
+        farthest = min(1.0, (4.0 + math.sqrt(2.0 * epsilon)) / math.sqrt(dim))
         found = minimize_scalar(
-            lambda at: -_moments(dim, epsilon, at)[0], bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-9}
+            lambda at: -_moments(dim, epsilon, at)[0], bounds=(0.0, farthest), method="bounded", options={"xatol": 1e-9}
         )
         least = 0.0 if -found.fun < _moments(dim, epsilon, 0.0)[0] else float(found.x)
         mean, square = _moments(dim, epsilon, least)
         return cls(threshold=least, mean=mean, square=square)
+
+    @property
+    def error(self) -> float:
+        """E‖z/mean − u‖²."""
+        return self.mean**-2 - 1.0
 
 
 def _moments(dim: int, epsilon: float, threshold: float) -> tuple[float, float]:

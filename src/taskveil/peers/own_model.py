@@ -10,7 +10,7 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.client.latent_encoders import Encoder, NamedEncoder
 from taskveil.designs.codebooks.model import evidence_of
-from taskveil.designs.crossfit import FOLDS, Family, calibrate, cross_fit
+from taskveil.designs.crossfit import FOLDS, PredictorFamily, calibrate, cross_fit
 from taskveil.designs.predictors.own import Own
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import folds_of, people
@@ -46,7 +46,7 @@ def held_out_answers(problem: Problem, seed: int) -> Floats:
     fold = folds_of(person, min(FOLDS, int(person.max()) + 1), np.random.default_rng(seed))
     evidence = evidence_of(problem, task.cost, task.truth(X, problem.y), fold, seed)
     try:
-        family: Family = as_it_is(task, problem.y)
+        family: PredictorFamily = as_it_is(task, problem.y)
         if is_torch_module(task.model):
             from taskveil.designs.predictors.networks import Architecture
 

@@ -288,6 +288,7 @@ class Schema:
 
     def collapse(self, X: Floats, *, probabilities: bool = False) -> Any:
         """A table like the volunteers': the most probable category, a missing value where that is the most probable.
+        For an array of numbers without bounds it is X itself.
 
         Args:
             X: numbers (N, width), or means of them.
@@ -295,6 +296,8 @@ class Schema:
         """
         if probabilities and self.unbounded:
             raise DataError("estimates of numbers are means, which have no probability.")
+        if self.unbounded and self.library == "array":
+            return X
         table: dict[str, tuple[ColumnType, Array]] = {}
         double = ColumnType(holds="number", name="Float64" if self.library == "polars" else "double")
         for name, of, values, chance in self._natural(X, known=False):

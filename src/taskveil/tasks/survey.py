@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from taskveil.arrays import Floats, own_arrays
-from taskveil.client.fields import BaseField, Kind, Words
+from taskveil.client.fields import BaseField, Kind
 from taskveil.client.values import DAY, seconds_of
 from taskveil.errors import TaskError
 from taskveil.records.schema import Schema
@@ -175,7 +175,7 @@ class SurveyTask:
             _check_bins(one, schema[one.name])
         for what, names in (("by", self.by), ("pairs", tuple(name for pair in self.pairs for name in pair))):
             for name in names:
-                if isinstance(schema[name], Words):
+                if schema[name].side is not None:
                     raise TaskError(f"{what}: {name!r} has an open vocabulary. Make it a tv.Category of a few values.")
                 if kind_of(schema[name]) != "share" and self.edges(name) is None:
                     raise TaskError(
@@ -243,7 +243,7 @@ def _varies(one: BaseField) -> bool:
 def _check_bins(histogram: Histogram, one: BaseField) -> None:
     """TaskError unless the bins are of a number or date, and all of them can be reached."""
     name, inner = histogram.name, histogram.edges[1:-1]
-    if kind_of(one) == "share" or isinstance(one, Words):
+    if kind_of(one) == "share" or one.side is not None:
         raise TaskError(f"histograms: {name!r} is a {one.kind}, which has no bins: leave it out.")
     low, high = one.box[0][0], one.box[1][0]
     if (inner <= low).any() or (inner > high).any():

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Bools, Floats
-from taskveil.client.fields import Words
 from taskveil.errors import DataError
 from taskveil.tasks.survey import SurveyTask, kind_of
 from taskveil.veil.decoders import SurveyDecoder
@@ -190,7 +189,7 @@ def asked_for(task: SurveyTask) -> Iterator[Key]:
     """The keys of statistics that a survey asks for; of each kind one for each field, group or pair."""
     for name in dict.fromkeys((*task.fields, *task.by)):
         one = task.schema[name]
-        if isinstance(one, Words):
+        if one.side is not None:
             yield "word", name
         elif kind_of(one) != "share" and name in task.fields:
             yield "mean", name
@@ -204,7 +203,7 @@ def asked_for(task: SurveyTask) -> Iterator[Key]:
         first = float(bins[0]) if bins is not None else OTHER if task.schema[by].exclusive else True
         for name in task.fields:
             one = task.schema[name]
-            if name != by and not isinstance(one, Words):
+            if name != by and one.side is None:
                 of = ("mean", name) if kind_of(one) != "share" else ("share", name, OTHER if one.exclusive else True)
                 yield "by", by, first, *of
     for pair in task.pairs:

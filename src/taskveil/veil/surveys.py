@@ -15,17 +15,16 @@ mean of f and g = FFT⁻¹(FFT(f − m) · B/(extra · λ)) give E[t | v] = f(v)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.fields import Words
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import BlockGroup, LevelGroup, PlaneGroup
 from taskveil.client.networks import LEVELS, levels
@@ -79,53 +78,54 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question(Rows):
-    """One group of a survey's mechanism: its outputs are the reports from `start` to `start + outputs − 1`."""
+    """One group of a survey's mechanism: its outputs are the reports from `start` to `start + outputs − 1`.
+
+    A subclass for each class of groups computes what its reports say (`QUESTIONS`).
+    """
 
     group: int
     start: int
     outputs: int
-    part: LevelGroup | BlockGroup | PlaneGroup
+    part: Any
     chance: float
     """The share of all reports that answer this question."""
+
+    vocabulary: ClassVar[bool] = False
+    """Whether it is about an open vocabulary, whose words nobody lists."""
+
+    @classmethod
+    def scales(cls, part: Any, prior: Floats) -> tuple[tuple[Integers, ...], tuple[bool, ...]]:
+        """The levels of each digit in grid steps, and whether they are bins; `prior` has a share for each row."""
+        raise NotImplementedError
 
     def scores(self, functionals: Floats) -> Floats:
         """Scores (outputs, t) of reports whose means are the means of `functionals` (rows, t) over people's rows,
         whatever their shares. DataError for a functional that the question does not measure."""
-        if isinstance(self.part, BlockGroup):
-            return block_scores(self.part, functionals)
-        if isinstance(self.part, LevelGroup):
-            return exact_scores(self._table(self.part), functionals, self.prior)
-        raise DataError("a question about a large vocabulary has no list of rows: use `contained`.")
+        raise NotImplementedError
 
     def chances(self) -> Floats:
         """(rows, outputs): the probability of every output for people of each row."""
-        if isinstance(self.part, LevelGroup):
-            return np.asarray(self._table(self.part) / self.part.total)
-        if isinstance(self.part, PlaneGroup):
-            raise DataError("a question about a large vocabulary has no list of rows: use `contained`.")
-        response, own = self.part.response, in_blocks(self.part.blocks, np.eye(self.rows))
-        return np.asarray((response.base + response.extra * own.T) / len(self.part.blocks))
-
-    def _table(self, part: LevelGroup) -> Integers:
-        """(rows, outputs): the table, whose rows come twice for bins (`doubled`)."""
-        return part.table[::2] if self.binned[0] else part.table
+        raise NotImplementedError
 
     def expected(self, shares: Floats) -> Floats:
         """(outputs,): the probability of every output if people have these shares (rows,)."""
-        if not isinstance(self.part, BlockGroup):
-            return np.asarray(shares @ self.chances())
-        response, own = self.part.response, in_blocks(self.part.blocks, shares[:, None])[:, 0]
-        return np.asarray((response.base + response.extra * own) / len(self.part.blocks))
+        return np.asarray(shares @ self.chances())
 
     def by_row(self, values: Floats) -> Floats:
         """(rows,): the mean of `values` (outputs,) of reports, for people of each row."""
-        if not isinstance(self.part, BlockGroup):
-            return np.asarray(self.chances() @ values)
-        # Row v favours the outputs (v − d) mod R of block j.
-        response, each = self.part.response, values.reshape(len(self.part.blocks), -1)
-        spectra = block_spectra(self.part.blocks, self.rows) * np.fft.fft(each, axis=1)
-        favoured = np.fft.ifft(spectra.sum(axis=0)).real
-        return np.asarray((response.base * values.sum() + response.extra * favoured) / len(each))
+        return np.asarray(self.chances() @ values)
+
+    def by_record(self, values: Floats, k: Integers) -> Floats:
+        """(N,): the mean of `values` (outputs,) of reports, for people at digits k (N, d) on the grid."""
+        part, found = self.part, self.by_row(values)
+        found = found if len(found) == part.rows else np.repeat(found, 2)[: part.rows]  # of bins, in tables
+        by_row, record = found[None], np.zeros(len(k), dtype=np.int64)
+        for count, below, steps, whole in zip(part.counts, *(array.T for array in part.between(k)), strict=True):
+            by_row = by_row.reshape(len(by_row), count, -1)
+            up = (steps / whole)[:, None]
+            above = np.minimum(below + 1, count - 1)
+            by_row, record = (1.0 - up) * by_row[record, below] + up * by_row[record, above], np.arange(len(k))
+        return by_row.reshape(len(k))
 
     def variances(self, functionals: Floats, shares: Floats) -> Floats:
         """(t,): the variance of one report's scores of `functionals` (rows, t) if people have these shares (rows,)."""
@@ -146,21 +146,107 @@ class Question(Rows):
     def hits(self) -> tuple[float, float]:
         """Of a large vocabulary: how probable it is that a report's block contains a value, for people who have it and
         for people who have another one."""
-        if not isinstance(self.part, PlaneGroup):
-            raise DataError("only a question about a large vocabulary has these chances.")
-        response, p, w = self.part.response, self.part.prime, self.part.response.favoured
-        return plane_hits(p, w, response.base, response.extra)
+        raise DataError("only a question about a large vocabulary has these chances.")
+
+    def contained(self, outputs: Integers, points: Integers) -> Integers:  # noqa: ARG002
+        """(M,): of a large vocabulary, how many of the outputs (N,), numbered from 0, have each of the `points` (M, 2)
+        in their block. (A field's `expand` gives the points of words; `hits` says what to expect.)"""
+        raise DataError("only a question about a large vocabulary has points.")
+
+
+class TableQuestion(Question):
+    """A question whose outputs are drawn from the rows of a table."""
+
+    part: LevelGroup
+
+    @classmethod
+    def scales(cls, part: Any, prior: Floats) -> tuple[tuple[Integers, ...], tuple[bool, ...]]:
+        """A table has bins if it has other rows than the prior."""
+        if len(prior) == part.rows:
+            return part.scales, (False,) * len(part.scales)
+        return (undoubled(part),), (True,)
+
+    def scores(self, functionals: Floats) -> Floats:
+        """The scores of least variance under the prior."""
+        return exact_scores(self._table, functionals, self.prior)
+
+    def chances(self) -> Floats:
+        """The table's rows over their sum."""
+        return np.asarray(self._table / self.part.total)
+
+    @property
+    def _table(self) -> Integers:
+        """(rows, outputs): the table, whose rows come twice for bins (`doubled`)."""
+        return self.part.table[::2] if self.binned[0] else self.part.table
+
+
+class BlockQuestion(Question):
+    """A question whose outputs favour the rows of cyclic blocks."""
+
+    part: BlockGroup
+
+    @classmethod
+    def scales(cls, part: Any, prior: Floats) -> tuple[tuple[Integers, ...], tuple[bool, ...]]:  # noqa: ARG003
+        """As the group states them."""
+        return part.scales, tuple(part.binned.tolist())
+
+    def scores(self, functionals: Floats) -> Floats:
+        """The scores that the discrete Fourier transform gives."""
+        return block_scores(self.part, functionals)
+
+    def chances(self) -> Floats:
+        """The response's chances, for every block alike."""
+        return self._answered(np.eye(self.rows)).T
+
+    def expected(self, shares: Floats) -> Floats:
+        """Without the table of chances, which is large."""
+        return self._answered(shares[:, None])[:, 0]
+
+    def _answered(self, shares: Floats) -> Floats:
+        """(outputs, t): the probability of every output for shares (rows, t)."""
+        response, own = self.part.response, in_blocks(self.part.blocks, shares)
+        return np.asarray((response.base + response.extra * own) / len(self.part.blocks))
+
+    def by_row(self, values: Floats) -> Floats:
+        """Without the table of chances: row v favours the outputs (v − d) mod R of block j."""
+        response, each = self.part.response, values.reshape(len(self.part.blocks), -1)
+        spectra = block_spectra(self.part.blocks, self.rows) * np.fft.fft(each, axis=1)
+        favoured = np.fft.ifft(spectra.sum(axis=0)).real
+        return np.asarray((response.base * values.sum() + response.extra * favoured) / len(each))
+
+
+class WordQuestion(Question):
+    """A question about a large vocabulary: reports are lines of a plane whose points are the words."""
+
+    part: PlaneGroup
+    vocabulary = True
+
+    @classmethod
+    def scales(cls, part: Any, prior: Floats) -> tuple[tuple[Integers, ...], tuple[bool, ...]]:  # noqa: ARG003
+        """Words have no levels."""
+        return (), (False,)
+
+    def scores(self, functionals: Floats) -> Floats:  # noqa: ARG002
+        """There are none: a word has to be asked for."""
+        raise DataError("a question about a large vocabulary has no list of rows: use `contained`.")
+
+    def chances(self) -> Floats:
+        """There are none: nobody lists the words."""
+        raise DataError("a question about a large vocabulary has no list of rows: use `contained`.")
+
+    @property
+    def hits(self) -> tuple[float, float]:
+        """The chances that a block of lines contains a person's own point, and another one."""
+        response = self.part.response
+        return plane_hits(self.part.prime, response.favoured, response.base, response.extra)
 
     def contained(self, outputs: Integers, points: Integers) -> Integers:
-        """(M,): of a large vocabulary, how many of the outputs (N,), numbered from 0, have each of the `points` (M, 2)
-        in their block. (A field's `expand` gives the points of words; `hits` says what to expect.)
+        """How many blocks (M,) contain each point.
 
         A form is a multiple u of a direction, (1, a) or (0, 1). The block of (form, s) has the points whose value along
         the direction is (s + d)/u mod p with 0 ≤ d < w. So blocks are counted by value for one direction after the
         other, w steps for each report, and every point adds up the p + 1 directions.
         """
-        if not isinstance(self.part, PlaneGroup):
-            raise DataError("only a question about a large vocabulary has points.")
         p, w = self.part.prime, self.part.response.favoured
         inverse = np.array([0, *(pow(u, -1, p) for u in range(1, p))])
         form, s = np.divmod(np.asarray(outputs, dtype=np.int64), p)
@@ -176,6 +262,14 @@ class Question(Rows):
             counts = np.bincount(along.ravel(), minlength=p)
             found += counts[(points[:, 0] + a * points[:, 1]) % p if a < p else points[:, 1]]
         return found
+
+
+QUESTIONS: Mapping[type[Any], type[Question]] = {
+    LevelGroup: TableQuestion,
+    BlockGroup: BlockQuestion,
+    PlaneGroup: WordQuestion,
+}
+"""The questions of each class of groups."""
 
 
 def plane_hits(p: int, w: Any, base: Any, extra: Any) -> tuple[Any, Any]:
@@ -251,19 +345,17 @@ def questions_of(task: SurveyTask, encoder: Any | None, mechanism: Any, decoder:
         raise DataError("a survey has a latent for each field, two for words, and a prior for each question.")
     for number, (group, prior) in enumerate(zip(mechanism.groups, decoder.priors, strict=True)):
         names = tuple(dict.fromkeys(latents[place] for place in group.places))
-        if isinstance(group, PlaneGroup) != any(isinstance(task.schema[name], Words) for name in names):
+        kind = QUESTIONS[type(group)]
+        if kind.vocabulary != any(task.schema[name].side is not None for name in names):
             raise DataError("words, and words alone, are reported as points of a plane.")
-        if isinstance(group, PlaneGroup) and [latents.index(names[0]), len(names)] != [int(group.places[0]), 1]:
+        if kind.vocabulary and [latents.index(names[0]), len(names)] != [int(group.places[0]), 1]:
             raise DataError("a plane has the two latents of one field.")
-        scales = [] if isinstance(group, PlaneGroup) else np.split(group.levels, np.cumsum(group.counts)[:-1])
-        binned = tuple(group.binned.tolist()) if isinstance(group, BlockGroup) else (False,) * len(names)
-        if isinstance(group, LevelGroup) and len(prior) != group.rows:
-            binned, scales = (True,), [undoubled(group)]
+        scales, binned = kind.scales(group, prior)
         values = tuple(
             natural_levels(task, name, steps, edges, encoder)
             for name, steps, edges in zip(names, scales, binned[: len(scales)], strict=False)
         )
-        one = Question(
+        one = kind(
             group=number,
             fields=names,
             levels=values,
@@ -283,7 +375,7 @@ def questions_of(task: SurveyTask, encoder: Any | None, mechanism: Any, decoder:
 
 def latents_of(task: SurveyTask) -> tuple[str, ...]:
     """The field of every latent: one for each field that is asked for, and two for words."""
-    return tuple(name for name in task.asked for _ in range(2 if isinstance(task.schema[name], Words) else 1))
+    return tuple(name for name in task.asked for _ in range(1 if task.schema[name].side is None else 2))
 
 
 def columns_of(schema: Schema, name: str) -> slice:
@@ -299,9 +391,9 @@ def survey_encoder(task: SurveyTask, low: Floats, high: Floats) -> tuple[LinearE
     tops: list[int] = []
     for name in task.asked:
         one = task.schema[name]
-        if isinstance(one, Words):  # residues are grid steps
+        if one.side is not None:  # residues are grid steps
             rows += list(np.eye(len(low))[columns_of(task.schema, name)] * 2.0**-GRID_BITS)
-            offsets, tops = [*offsets, 0.0, 0.0], [*tops, one.prime - 1, one.prime - 1]
+            offsets, tops = [*offsets, 0.0, 0.0], [*tops, one.side - 1, one.side - 1]
             continue
         weights, offset, top = _digit(task.schema, name, low, high)
         rows.append(weights)

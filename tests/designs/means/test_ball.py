@@ -9,7 +9,7 @@ import taskveil as tv
 from balls import ball_response
 from taskveil.client.mechanisms import BallResponse
 from taskveil.designs.means.ball import best_response, normal_quantiles
-from taskveil.peers.priv_unit import priv_unit_error
+from taskveil.peers.literature import PrivUnit
 from taskveil.veil.channels import channel_of
 from taskveil.veil.channels.ball import favoured_moments, lean_of
 
@@ -68,7 +68,7 @@ def test_a_matrix_leaves_reports_unbiased() -> None:
 def test_errors_are_within_a_few_hundredths_of_privunits(dim: int, epsilon: float) -> None:
     """And never below: PrivUnit is the limit of very many codewords."""
     _, _, lean = best_response(dim, epsilon)
-    least = priv_unit_error(dim, epsilon)
+    least = PrivUnit.of(dim, epsilon).error
     assert least < lean.variance(dim) <= (1.02 if dim <= 1000 else 1.05) * least
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from taskveil.client.mechanisms import BlockGroup, Response
 from taskveil.designs.means.blocks import best_width, flat_blocks, searched_blocks, subset_variances
-from taskveil.veil.surveys import Question
+from taskveil.veil.surveys import BlockQuestion
 
 RNG = np.random.default_rng(2)
 
 
-def question(blocks: np.ndarray, size: int, epsilon: float, prior: np.ndarray) -> Question:
+def question(blocks: np.ndarray, size: int, epsilon: float, prior: np.ndarray) -> BlockQuestion:
     part = BlockGroup(
         places=np.array([0]),
         counts=np.array([size]),
@@ -25,7 +25,7 @@ def question(blocks: np.ndarray, size: int, epsilon: float, prior: np.ndarray) -
         response=Response.calibrated(size=size, favoured=blocks.shape[1], epsilon=epsilon),
         chance=1,
     )
-    return Question(
+    return BlockQuestion(
         fields=("one",),
         levels=(tuple(range(size)),),
         binned=(False,),

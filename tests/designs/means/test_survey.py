@@ -12,7 +12,7 @@ import pytest
 import taskveil as tv
 from taskveil.designs.means.blocks import shares_of
 from taskveil.designs.means.channels import best_channel
-from taskveil.designs.means.survey import Sample, expected_variances
+from taskveil.designs.means.survey import SurveySample, expected_variances
 from taskveil.errors import TaskError
 from taskveil.veil.surveys import OTHER, questions
 
@@ -39,13 +39,13 @@ X = SCHEMA.expand(TABLE)
 
 def cost(task: tv.SurveyTask, epsilon: float) -> float:
     low, high = SCHEMA.fields.box
-    return Sample.of(task.on(SCHEMA), low, high, X, epsilon).planned().cost
+    return SurveySample.of(task.on(SCHEMA), low, high, X, epsilon).planned().cost
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_chances_are_proportional_to_the_roots_of_costs(epsilon: float) -> None:
     low, high = SCHEMA.fields.box
-    planned = Sample.of(tv.SurveyTask().on(SCHEMA), low, high, X, epsilon).planned()
+    planned = SurveySample.of(tv.SurveyTask().on(SCHEMA), low, high, X, epsilon).planned()
     roots = np.sqrt([one.cost for one in planned.asked])
     np.testing.assert_allclose(planned.chances, roots / roots.sum(), rtol=1e-6)
     assert planned.cost == pytest.approx(roots.sum() ** 2)
@@ -141,7 +141,7 @@ def test_splitting_the_budget_is_never_better(fields: list[str], epsilon: float)
 def test_a_number_alone_is_reported_by_the_best_channel() -> None:
     """No response over the same levels is better, and it is within a hundredth of a bound for all channels on them."""
     low, high = SCHEMA.fields.box
-    (one,) = Sample.of(tv.SurveyTask(["income"]).on(SCHEMA), low, high, X, 1.0).planned().asked
+    (one,) = SurveySample.of(tv.SurveyTask(["income"]).on(SCHEMA), low, high, X, 1.0).planned().asked
     assert one.channel is not None
     points = one.measures.functionals * np.sqrt(one.measures.weights)
     points = points - one.rows.prior @ points

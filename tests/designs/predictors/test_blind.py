@@ -13,7 +13,7 @@ from torch import nn
 import taskveil as tv
 from fits import CLASSES, VALUES, assert_blind, evidence_of
 from taskveil.arrays import Floats, Integers
-from taskveil.designs.crossfit import Evidence, Family, Fit
+from taskveil.designs.crossfit import Evidence, Fit, PredictorFamily
 from taskveil.designs.predictors import light, networks
 from taskveil.designs.predictors.light import Light, Linear
 from taskveil.designs.predictors.networks import Architecture
@@ -40,7 +40,7 @@ def labels(truth: Floats) -> np.ndarray:
     return np.array(["a", "b", "c"])[truth.argmax(axis=1)] if truth.shape[1] == 3 else truth
 
 
-def own(evidence: Evidence) -> Family:
+def own(evidence: Evidence) -> PredictorFamily:
     kind = "classes" if evidence.cost.logits else "values"
     forest = (RandomForestClassifier if kind == "classes" else RandomForestRegressor)(8, random_state=0)
     task = tv.ModelTask(forest.fit(X, labels(EVIDENCE[kind].truth)), "cross_entropy" if kind == "classes" else "mse")
@@ -48,12 +48,12 @@ def own(evidence: Evidence) -> Family:
     return own_model(task, labels(evidence.truth), evidence, unseen=False)
 
 
-def network(evidence: Evidence) -> Family:
+def network(evidence: Evidence) -> PredictorFamily:
     outputs = evidence.truth.shape[1]
     return Architecture.of(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, outputs)), evidence)
 
 
-FAMILIES: dict[str, Callable[[Evidence], Family]] = {
+FAMILIES: dict[str, Callable[[Evidence], PredictorFamily]] = {
     "linear": lambda _: Linear(),
     "light": lambda _: Light(),
     "trees": lambda _: BoostedTrees(),

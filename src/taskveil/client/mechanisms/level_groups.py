@@ -400,9 +400,6 @@ class PlaneGroup:
         return self.likelihood(np.arange(self.outputs), k).T
 
 
-Group = LevelGroup | BlockGroup | PlaneGroup
-
-
 def worst(pairs: Iterable[tuple[int, int]]) -> tuple[int, int]:
     """The pair (largest, least) of the largest ratio, compared in whole numbers."""
     a, b = 1, 1

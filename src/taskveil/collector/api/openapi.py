@@ -218,7 +218,7 @@ class FrontierShape(BaseModel):
     rows: list[dict[str, Any]]
 
 
-class Problem(BaseModel):
+class ProblemShape(BaseModel):
     """Why a request was refused (RFC 9457). It never repeats what was sent."""
 
     type: Annotated[str, Field(json_schema_extra={"enum": [one.document().type for one in ProblemType]})]
@@ -321,7 +321,7 @@ def problems(*which: ProblemType) -> dict[int | str, dict[str, Any]]:
             document.status,
             {
                 "description": "",
-                "content": {PROBLEM: {"schema": {"$ref": _REF.format(model="Problem")}, "examples": {}}},
+                "content": {PROBLEM: {"schema": {"$ref": _REF.format(model="ProblemShape")}, "examples": {}}},
             },
         )
         answer["description"] = f"{answer['description']} {document.title}.".strip()
@@ -341,7 +341,7 @@ def described(app: FastAPI) -> None:
 
     def document() -> dict[str, Any]:
         found = plain()
-        _, more = models_json_schema([(Problem, "validation"), (ReportsShape, "validation")], ref_template=_REF)
+        _, more = models_json_schema([(ProblemShape, "validation"), (ReportsShape, "validation")], ref_template=_REF)
         found["components"]["schemas"] |= more["$defs"]
         return found
 

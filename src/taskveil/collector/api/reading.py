@@ -24,7 +24,7 @@ from taskveil.collector.api.openapi import (
     problems,
     shape_of,
 )
-from taskveil.collector.estimating import Asked
+from taskveil.collector.estimating import EstimateRequest
 from taskveil.collector.exporting import TYPE, exported
 from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, parts_of
@@ -125,7 +125,7 @@ async def estimates(
     found = await collector.either(release, round, since)
     if assume is not None and not isinstance(found, OpenRelease):
         raise ProblemError(ProblemType.INVALID, "assume: name one member of the family as release.")
-    asked = Asked(round=round, since=since, anytime=anytime, assume=assume)
+    asked = EstimateRequest(round=round, since=since, anytime=anytime, assume=assume)
     return Response(await collector.estimates.answer(found, asked), media_type=JSON)
 
 

@@ -31,7 +31,7 @@ from taskveil.designs.codebooks.alternation import (
     given_reports,
 )
 from taskveil.designs.codebooks.answers import answered_with
-from taskveil.designs.crossfit import Calibrated, Evidence, Family, calibrate, cross_fit, on_devices
+from taskveil.designs.crossfit import Calibrated, Evidence, PredictorFamily, calibrate, cross_fit, on_devices
 from taskveil.designs.domain import box_region
 from taskveil.designs.predictors.light import Light, Linear
 from taskveil.designs.predictors.own import OWN, Given, Own, own_model
@@ -153,7 +153,7 @@ def predictors(problem: Problem, evidence: Evidence, *, compared: bool) -> list[
     return small
 
 
-def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Family]:
+def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[PredictorFamily]:
     """Everything that may compete.
 
     Args:
@@ -168,7 +168,7 @@ def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[
         return [Architecture.of(allowed.encoder, evidence)]
     if not isinstance(allowed.encoder, str):
         return [Given.of(allowed.encoder, evidence)]
-    found: list[Family] = [Linear()] if allowed.allows("linear") else []
+    found: list[PredictorFamily] = [Linear()] if allowed.allows("linear") else []
     if not (allowed.encoder == "auto" and y is None and isinstance(task, ModelTask) and task.lines is not None):
         # Where a linear model is itself the truth, a linear predictor is enough.
         found += [Light()] if allowed.allows("light") else []
@@ -180,7 +180,7 @@ def families(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[
     return found
 
 
-def _own(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[Family]:
+def _own(task: Task, y: Any, evidence: Evidence, allowed: OnDevice) -> list[PredictorFamily]:
     """The task's own model, where it can be judged out-of-fold; TaskError where it was asked for and cannot."""
     if not isinstance(task, ModelTask) or isinstance(task.cost, OwnLoss):
         if allowed.encoder == "own":

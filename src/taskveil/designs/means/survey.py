@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import NUMBERS_AT_A_TIME, Floats, Integers
-from taskveil.client.fields import Words
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, PlaneGroup, Response
 from taskveil.client.regions import BoxRegion
@@ -59,7 +58,7 @@ from taskveil.veil.decoders import SurveyDecoder
 from taskveil.veil.statistics import Key, Statistics, statistics
 from taskveil.veil.surveys import (
     GRID_BITS,
-    Question,
+    BlockQuestion,
     Rows,
     bin_levels,
     doubled,
@@ -78,7 +77,7 @@ Digits = tuple[tuple[int, bool], ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Asked:
+class DraftQuestion:
     """A question in the making: its digits at levels `scales`, what it measures and with which variance (t,) of one
     report; a `channel` between the levels of a number, or else blocks of `width` rows."""
 
@@ -102,7 +101,7 @@ class Asked:
 class Planned:
     """Questions with the shares of reports (Q,) that answer them, and the weighted sum of variances."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[DraftQuestion, ...]
     chances: Floats
     cost: float
 
@@ -122,7 +121,7 @@ def design_survey(problem: Problem, epsilon: float, name: str) -> Veil:
     task, box = problem.task, problem.domain.bounding_box
     if not isinstance(task, SurveyTask):
         raise TaskError(f"this design serves a SurveyTask, got {type(task).__name__}.")
-    sample = Sample.of(task, box.low, box.high, problem.X, epsilon)
+    sample = SurveySample.of(task, box.low, box.high, problem.X, epsilon)
     planned = sample.planned()
     veil = _veil(problem, sample, planned, epsilon, name, 0)
     if veil.size.client_bytes > problem.on_device.max_bytes and any(one.channel for one in planned.asked):
@@ -149,11 +148,11 @@ def expected_variances(schema: Schema, task: SurveyTask, shares: Floats | None, 
     if schema.unbounded:
         raise TaskError("a plan needs bounds: use a schema whose numbers have some, tv.Schema.of(table).")
     low, high = schema.fields.box
-    return Sample.of(task, low, high, shares, epsilon).planned().variances
+    return SurveySample.of(task, low, high, shares, epsilon).planned().variances
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sample:
+class SurveySample:
     """Volunteers as digits k (N, d) on the grid, for a survey with this encoder and budget."""
 
     task: SurveyTask
@@ -165,7 +164,7 @@ class Sample:
     """Bins of a histogram whose channel is searched for among all channels, and not among blocks."""
 
     @classmethod
-    def of(cls, task: SurveyTask, low: Floats, high: Floats, X: Floats | None, epsilon: float) -> Sample:
+    def of(cls, task: SurveyTask, low: Floats, high: Floats, X: Floats | None, epsilon: float) -> SurveySample:
         """From records X (N, n) between `low` and `high`, or people who are uniform."""
         encoder, region = survey_encoder(task, low, high)
         k = _uniform(task, region) if X is None else region.enforce(encoder(X))
@@ -197,16 +196,16 @@ class Sample:
         for one in task.histograms:
             yield ((place[one.name], True),)
         for by, name in product(task.by, task.fields):
-            if by != name and not isinstance(task.schema[name], Words):
+            if by != name and task.schema[name].side is None:
                 yield value(by), (place[name], False)
         for pair in task.pairs:
             yield value(pair.first), value(pair.second)
 
-    def made(self, digits: Digits) -> Asked:
+    def made(self, digits: Digits) -> DraftQuestion:
         """The question about some digits, with the levels of least cost."""
         first = self.task.schema[self.latents[digits[0][0]]]
-        if isinstance(first, Words):
-            return self._plane(digits, first.prime)
+        if first.side is not None:
+            return self._plane(digits, first.side)
         numbers = [place for place, binned in digits if self._is_number(place) and not binned]
         fewest = [len(self._levels(place, binned, 2)) for place, binned in digits]
         if math.prod(fewest) > MOST_ROWS:
@@ -260,7 +259,7 @@ class Sample:
         prior = shares_of(self.k[:, [place for place, _ in digits]], scales, flags)
         return scales, Rows(fields=names, levels=values, binned=flags, prior=prior)
 
-    def _listed(self, digits: Digits, most: int) -> Asked:
+    def _listed(self, digits: Digits, most: int) -> DraftQuestion:
         """A number alone, or its bins, by the best channel between its levels."""
         scales, rows = self._rows(digits, most)
         measures = statistics(self.task, rows)
@@ -275,17 +274,19 @@ class Sample:
         scores = exact_scores(table, measures.functionals, rows.prior)
         squares = rows.prior @ (table / table[0].sum()) @ scores**2
         variances = squares - (rows.prior @ measures.functionals) ** 2
-        return Asked(digits=digits, scales=scales, rows=rows, measures=measures, variances=variances, channel=channel)
+        return DraftQuestion(
+            digits=digits, scales=scales, rows=rows, measures=measures, variances=variances, channel=channel
+        )
 
-    def _blocks(self, digits: Digits, most: int) -> Asked:
+    def _blocks(self, digits: Digits, most: int) -> DraftQuestion:
         """Some digits as one category, by blocks of the size of least cost."""
         scales, rows = self._rows(digits, most)
         measures = statistics(self.task, rows)
         width = best_width(measures.functionals, measures.weights, rows.prior, self.epsilon)
         each = subset_variances(measures.functionals, rows.prior, self.epsilon, width)
-        return Asked(digits=digits, scales=scales, rows=rows, measures=measures, variances=each, width=width)
+        return DraftQuestion(digits=digits, scales=scales, rows=rows, measures=measures, variances=each, width=width)
 
-    def _plane(self, digits: Digits, prime: int) -> Asked:
+    def _plane(self, digits: Digits, prime: int) -> DraftQuestion:
         """An open vocabulary, by the blocks of lines that are best for a word that few people have."""
         name, odds = self.latents[digits[0][0]], np.exp(self.epsilon)
         w = np.arange(1.0, prime)
@@ -293,7 +294,7 @@ class Sample:
         has, others = plane_hits(prime, w, 1.0 / total, (odds - 1.0) / total)
         each = others * (1.0 - others) / (has - others) ** 2
         rows = Rows(fields=(name,), levels=(), binned=(), prior=np.ones(1))
-        return Asked(
+        return DraftQuestion(
             digits=digits,
             scales=(),
             rows=rows,
@@ -319,7 +320,7 @@ class Sample:
             planned = better
         return planned
 
-    def _joint(self, one: Asked, other: Asked) -> Asked | None:
+    def _joint(self, one: DraftQuestion, other: DraftQuestion) -> DraftQuestion | None:
         """One question about the digits of both; None where it would have too many rows, or a field twice."""
         if one.prime or other.prime:
             return None
@@ -336,7 +337,7 @@ def _uniform(task: SurveyTask, region: BoxRegion) -> Integers:
     columns = []
     for place, name in enumerate(latents_of(task)):
         one, most = task.schema[name], int(region.high[place])
-        if isinstance(one, Words):
+        if one.side is not None:
             columns.append(rng.integers(0, most + 1, people))
         elif kind_of(one) != "share":
             columns.append(rng.integers(0, top + 1, people))
@@ -346,7 +347,7 @@ def _uniform(task: SurveyTask, region: BoxRegion) -> Integers:
     return np.stack(columns, axis=1)
 
 
-def _spread(asked: Sequence[Asked]) -> Planned:
+def _spread(asked: Sequence[DraftQuestion]) -> Planned:
     """The questions with the chances of least cost."""
     keys = list(dict.fromkeys(key for one in asked for key in one.measures.keys))
     number = {key: place for place, key in enumerate(keys)}
@@ -383,7 +384,7 @@ def _without_superfluous(planned: Planned) -> Planned:
     return planned
 
 
-def _veil(problem: Problem, sample: Sample, planned: Planned, epsilon: float, name: str, halvings: int) -> Veil:
+def _veil(problem: Problem, sample: SurveySample, planned: Planned, epsilon: float, name: str, halvings: int) -> Veil:
     """Whole numbers for devices, and priors for the server."""
     chances = np.maximum(1, np.rint(DRAWS * planned.chances)).astype(np.int64).tolist()
     groups = [_group(one, chance, epsilon, halvings) for one, chance in zip(planned.asked, chances, strict=True)]
@@ -392,7 +393,7 @@ def _veil(problem: Problem, sample: Sample, planned: Planned, epsilon: float, na
     return Veil(encoder=sample.encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=name)
 
 
-def _group(one: Asked, chance: int, epsilon: float, halvings: int) -> LevelGroup | BlockGroup | PlaneGroup:
+def _group(one: DraftQuestion, chance: int, epsilon: float, halvings: int) -> LevelGroup | BlockGroup | PlaneGroup:
     if one.prime is not None:
         first = one.digits[0][0]
         response = Response.calibrated(size=one.prime, favoured=one.width, epsilon=epsilon)
@@ -429,9 +430,9 @@ def _ordered(rows: Rows) -> bool:
     return any(isinstance(level, float) for levels in rows.levels for level in levels)
 
 
-def exact_cost(group: BlockGroup, one: Asked) -> float:
+def exact_cost(group: BlockGroup, one: DraftQuestion) -> float:
     """The weighted variances of one report of a group of blocks."""
-    question = Question(
+    question = BlockQuestion(
         **{name: getattr(one.rows, name) for name in ("fields", "levels", "binned", "prior")},
         group=0,
         start=0,

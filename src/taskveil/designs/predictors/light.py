@@ -34,7 +34,7 @@ from taskveil.client.latent_encoders import (
     TabledEncoder,
 )
 from taskveil.client.networks import LEVELS
-from taskveil.designs.crossfit import Evidence, Family, Fit
+from taskveil.designs.crossfit import Evidence, Fit, PredictorFamily
 from taskveil.designs.predictors.whole_layers import Dense, Layers
 from taskveil.designs.selection import MANIFEST, bytes_of
 from taskveil.records.inference import FEWEST_ALIKE
@@ -58,7 +58,7 @@ class Lines:
         return np.asarray(X @ self.slopes.transpose(0, 2, 1) + self.offset[:, None])
 
 
-class Linear(Family):
+class Linear(PredictorFamily):
     """The family of ridge and logistic regression."""
 
     name, averaged = "linear", False
@@ -318,7 +318,7 @@ def magnitudes(X: Floats) -> Floats:
     return np.asarray(10.0 ** np.round(np.log10(np.where(extent > 0, np.minimum(extent, 1e300), 1.0))))
 
 
-class Light(Family):
+class Light(PredictorFamily):
     """The family of networks with one hidden layer."""
 
     name = "light"

@@ -22,7 +22,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.networks import LayeredEncoder
-from taskveil.designs.crossfit import Evidence, Family, Fit
+from taskveil.designs.crossfit import Evidence, Fit, PredictorFamily
 from taskveil.designs.laplace.replicas import Records
 from taskveil.designs.predictors.layer_models import as_layers
 from taskveil.designs.predictors.light import Pace
@@ -60,7 +60,7 @@ class Trained:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Architecture(Family):
+class Architecture(PredictorFamily):
     """The family of networks of one architecture, from records (B, n) to values or logits (B, S)."""
 
     module: nn.Module

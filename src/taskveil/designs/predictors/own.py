@@ -24,7 +24,7 @@ import numpy as np
 from taskveil.arrays import Floats, Integers
 from taskveil.client.fields import BaseField
 from taskveil.client.latent_encoders import Encoder, NamedEncoder
-from taskveil.designs.crossfit import Evidence, Family, Fit
+from taskveil.designs.crossfit import Evidence, Fit, PredictorFamily
 from taskveil.designs.predictors.light import affine_encoder
 from taskveil.designs.predictors.trees import CLOSE, COMPARED, Trees, as_trees, last_below
 from taskveil.designs.predictors.whole_layers import Dense, Layers
@@ -50,7 +50,7 @@ class Said:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Own(Family):
+class Own(PredictorFamily):
     """The family of the task's own model: copies are fitted again without some of the volunteers; devices run the model
     itself. Without labels y the model is the truth, and where it is `unseen`, it never saw the volunteers: then nothing
     is fitted again.
@@ -168,7 +168,7 @@ def _layers(task: ModelTask, width: int) -> Layers | None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Given(Family):
+class Given(PredictorFamily):
     """The family of one callable of the caller's own, which never saw the volunteers."""
 
     named: NamedEncoder

@@ -28,7 +28,7 @@ from taskveil.arrays import Bools, Floats, Integers, own_arrays
 from taskveil.client.latent_encoders import Encoder
 from taskveil.client.regions import LARGEST_STEP, LEAST_STEP
 from taskveil.client.trees import MOST_KNOTS, TreeEncoder, Walk
-from taskveil.designs.crossfit import Evidence, Family, Fit
+from taskveil.designs.crossfit import Evidence, Fit, PredictorFamily
 from taskveil.designs.selection import MANIFEST
 from taskveil.errors import DataError, TaskError
 
@@ -524,7 +524,7 @@ class Boosted:
         return together(kept, self.places, offset, 1.0)
 
 
-class BoostedTrees(Family):
+class BoostedTrees(PredictorFamily):
     """The family of boosted trees."""
 
     name = "trees"

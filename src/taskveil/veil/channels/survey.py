@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse
+from taskveil.client.mechanisms import LevelResponse
 from taskveil.tasks import SurveyTask, Task
 from taskveil.veil.channels.channel import Channel, Encoded, SumsShape, VolunteerValues
 from taskveil.veil.decoders import Decoder, SurveyDecoder
 from taskveil.veil.statistics import Key, statistics
-from taskveil.veil.surveys import Question, questions_of
+from taskveil.veil.surveys import questions_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,21 +67,5 @@ class SurveyChannel(Channel):
             squares = np.zeros(one.outputs)
             for some in one.parts(len(weights)):
                 squares += ((one.scores(said.functionals[:, some]) - middle[some]) ** 2) @ weights[some]
-            losses += _over_rows(one, squares, k)
+            losses += one.by_record(squares, k)
         return losses
-
-
-def _over_rows(question: Question, squares: Floats, k: Integers) -> Floats:
-    """(N,): the mean of `squares` (outputs,) for people at digits k (N, d) on the grid."""
-    part = question.part
-    if not isinstance(part, LevelGroup | BlockGroup):
-        return np.zeros(len(k))
-    values = question.by_row(squares)
-    values = values if len(values) == part.rows else np.repeat(values, 2)[: part.rows]  # of bins, in tables
-    by_row, record = values[None], np.zeros(len(k), dtype=np.int64)
-    for count, below, steps, whole in zip(part.counts, *(array.T for array in part.between(k)), strict=True):
-        by_row = by_row.reshape(len(by_row), count, -1)
-        up = (steps / whole)[:, None]
-        above = np.minimum(below + 1, count - 1)
-        by_row, record = (1.0 - up) * by_row[record, below] + up * by_row[record, above], np.arange(len(k))
-    return by_row.reshape(len(k))
