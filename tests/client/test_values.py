@@ -92,13 +92,13 @@ def test_stamps_far_from_any_calendar_are_none_and_never_go_round(unit: str, cou
         assert (seconds, lost) == (0, False)
 
 
-@pytest.mark.parametrize(("unit", "times"), [("25s", 25), ("7ms", 7), ("3D", 3), ("9h", 9)])
+@pytest.mark.parametrize(("unit", "times"), [("25s", 25), ("7ms", 7), ("3D", 3), ("9h", 9), ("2147483647s", 2**31 - 1)])
 def test_multiples_of_a_unit_do_not_go_round(unit: str, times: int) -> None:
     """So many that their number of units is just above 2^64: a date of 1970, if nobody looks."""
     stamps = np.array([2**64 // times + 1], dtype=np.int64).view(f"datetime64[{unit}]")
     assert seconds_of(stamps)[1].tolist() == [True]
     assert one(stamps[0]) is None
-    near = np.array([1000], dtype=np.int64).view(f"datetime64[{unit}]")
+    near = np.array([10], dtype=np.int64).view(f"datetime64[{unit}]")
     assert seconds_of(near)[0].tolist() == near.astype("datetime64[s]").astype(np.int64).tolist()
 
 
