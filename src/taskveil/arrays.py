@@ -120,28 +120,51 @@ def _unmasked(values: Any) -> Any:
 
 
 def one_float(value: Any) -> float:
-    """The double of one number of any type. Only the type may be refused, and whatever a value raises is no number."""
-    if type(value) is float:  # most are
-        return value
+    """The double of one number of any type. Only the type may be refused, and whatever a value raises is no number.
+
+    Numbers of Python and numpy, true, false and None take nearly the same time: a device reads thousands of them, and
+    the time must not tell how many are whole or missing.
+    """
+    kind = type(value)
+    if kind is float:
+        return value  # type: ignore[no-any-return]
+    if kind is int or kind is bool:
+        return float(value) if value.bit_length() < 1024 else _from_large(value)
+    if value is None:
+        return math.nan
+    if id(kind) in _NUMPY:
+        return float(value)
+    if kind is Decimal:
+        return float(_SHORT.plus(value))
     named, real = "value of another type", False
     with tolerant:  # some classes cannot even be asked what they are
-        named = f"{type(value).__name__}"
-    if value is None or value is np.ma.masked or named in ("NAType", "NaTType"):  # pandas' words for it
-        return math.nan
-    with tolerant:
+        named = f"{kind.__name__}"
+        if value is np.ma.masked or named in ("NAType", "NaTType"):  # pandas' words for a missing value
+            return math.nan
         real = isinstance(value, (Real, Decimal, np.bool_)) and not isinstance(value, np.timedelta64)
     if not real:
         raise DataError(f"a record holds numbers only, got a {named}.")
     with tolerant:  # a class of the caller's own
-        if type(value) is Fraction:
+        if kind is Fraction:
             return _quotient(value.numerator, value.denominator)
-        if type(value) is Decimal:  # no double, and no middle of two, has more digits; the last tells of those after it
-            value = Context(prec=800, rounding=ROUND_05UP, traps=[]).plus(value)
         try:
             return float(value)
         except OverflowError:
             return math.inf if value > 0 else -math.inf
     return math.nan
+
+
+# By identity: a class of the caller's own may be impossible to compare.
+_NUMPY = frozenset(id(np.dtype(code).type) for code in "?" + np.typecodes["AllInteger"] + np.typecodes["Float"])
+# No double, and no middle of two, has more digits; the last tells of those after it.
+_SHORT = Context(prec=800, rounding=ROUND_05UP, traps=[])
+
+
+def _from_large(value: int) -> float:
+    """The double nearest to a whole number of 1,024 binary digits or more. It raises nothing, which would take time."""
+    if value.bit_length() == 1024 and abs(value) >> 970 < 2**54 - 1:  # nearer to the largest double than to 2^1024
+        return float(value)
+    return math.inf if value > 0 else -math.inf
 
 
 def _quotient(above: int, below: int) -> float:

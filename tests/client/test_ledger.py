@@ -308,8 +308,9 @@ print(os.wait()[1])
     assert run(code, tmp_path / "l") == ["0"]
 
 
-@pytest.mark.parametrize("path", ["\ud800", "a\0b", "", "x" * 5000, "loop", 7, None])
+@pytest.mark.parametrize("path", ["\ud800", "a\0b", "", "x" * 5000, "loop", "l-wal", "l-journal", 7, None])
 def test_odd_paths_are_ledger_errors(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ledger l deleted a ledger called l-wal and overwrote one called l-journal: SQLite takes them for its own."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(LedgerError, match="no report was made"):
@@ -392,6 +393,26 @@ os.waitpid(children[0], 0)
 print(Ledger(sys.argv[1]).once(b"1" * 32, "0", 1.0, 9.0, make))
 """
     assert run(code, tmp_path / "l") == ["b'parent'"] * 2
+
+
+@FORKS
+def test_a_process_forked_while_a_report_is_made_does_not_keep_the_ledger(tmp_path: Path) -> None:
+    """A model may start workers that live on. They had the lock as well: the next report waited, then was refused."""
+    code = """
+import os, signal, sys, time
+from taskveil.client import Ledger
+ledger, children = Ledger(sys.argv[1]), []
+def make():
+    children.append(os.fork())
+    if not children[0]:
+        time.sleep(10)
+        os._exit(0)
+    return b"parent"
+print(ledger.once(b"1" * 32, "0", 1.0, 9.0, make))
+print(ledger.once(b"1" * 32, "1", 1.0, 9.0, lambda: b"next"), os.waitpid(children[0], os.WNOHANG)[0])
+os.kill(children[0], signal.SIGKILL)
+"""
+    assert run(code, tmp_path / "l") == ["b'parent'", "b'next'", "0"]
 
 
 class Meddling:

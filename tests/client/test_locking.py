@@ -75,6 +75,19 @@ def test_a_lock_is_let_go_by_errors_and_kills(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_process_that_was_forked_inside_does_not_let_go(tmp_path: Path) -> None:
+    """It has the same lock as its parent, which is still at work."""
+    with alone(tmp_path / "lock"):
+        child = os.fork()
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+            with pytest.raises(LedgerError, match="has held"), alone(tmp_path / "lock", patience=0.0):
+                pass
+    if not child:
+        os._exit(0)
+
+
 def test_undisturbed_work_returns_and_raises_as_it_would() -> None:
     assert undisturbed(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):

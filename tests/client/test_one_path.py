@@ -51,6 +51,13 @@ def test_one_odd_value_takes_no_longer(device: Device, odd: Any, form: Callable[
     assert ratio(lambda: device.record(form(mixed)), lambda: device.record(form(plain))) < 1.25
 
 
+@pytest.mark.parametrize("odd", [None, 1, True, 10**30, 10**400, np.float64(0.5), np.float32(0.5), np.int64(1)])
+def test_no_kind_of_number_takes_much_longer_than_another(device: Device, odd: Any) -> None:
+    """JSON has 1 and 0.5, of different types: a record of whole numbers took 15 times as long as one of fractions."""
+    plain, mixed = [0.25] * WIDTH, [odd] * WIDTH
+    assert ratio(lambda: device.privatize(device.record(mixed)), lambda: device.privatize(device.record(plain))) < 3.0
+
+
 @pytest.mark.parametrize("letter", ["a", "\u00fc", "\U0001f600"])
 def test_long_words_take_no_longer_than_short_ones(letter: str) -> None:
     """Before, a release with words of 400,000 letters made devices read as many of a value."""

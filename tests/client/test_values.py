@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -91,13 +92,13 @@ def test_stamps_far_from_any_calendar_are_none_and_never_go_round(unit: str, cou
         assert (seconds, lost) == (0, False)
 
 
-@pytest.mark.parametrize(("unit", "times"), [("25s", 25), ("7ms", 7), ("3D", 3), ("9h", 9)])
+@pytest.mark.parametrize(("unit", "times"), [("25s", 25), ("7ms", 7), ("3D", 3), ("9h", 9), ("2147483647s", 2**31 - 1)])
 def test_multiples_of_a_unit_do_not_go_round(unit: str, times: int) -> None:
     """So many that their number of units is just above 2^64: a date of 1970, if nobody looks."""
     stamps = np.array([2**64 // times + 1], dtype=np.int64).view(f"datetime64[{unit}]")
     assert seconds_of(stamps)[1].tolist() == [True]
     assert one(stamps[0]) is None
-    near = np.array([1000], dtype=np.int64).view(f"datetime64[{unit}]")
+    near = np.array([10], dtype=np.int64).view(f"datetime64[{unit}]")
     assert seconds_of(near)[0].tolist() == near.astype("datetime64[s]").astype(np.int64).tolist()
 
 
@@ -147,6 +148,19 @@ def test_numbers_of_any_length_are_the_doubles_next_to_them(number: Decimal | Fr
 def test_fractions_beyond_all_doubles_are_infinite() -> None:
     assert [one_float(Fraction(sign * 10**4000, 3)) for sign in (1, -1)] == [np.inf, -np.inf]
     assert [one_float(Fraction(sign * 10**4000, 10**3000 + 1)) for sign in (1, -1)] == [np.inf, -np.inf]
+
+
+@example(((2**54 - 1) << 970) - 1)  # the last one that is nearer to the largest double
+@example((2**54 - 1) << 970)
+@example(1 - (1 << 1024))
+@given(st.integers(-(2**1025), 2**1025))
+def test_whole_numbers_of_any_size_are_the_doubles_next_to_them(number: int) -> None:
+    """Found without the error that Python raises: raising takes time."""
+    try:
+        nearest = float(number)
+    except OverflowError:
+        nearest = math.copysign(math.inf, number > 0 or -1)
+    assert one_float(number) == nearest
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us"])

@@ -76,6 +76,8 @@ class Ledger:
             os.fsencode(self._file)
             # A path that is still a link leads to itself. A ledger made there would replace the link.
             odd = self._file.is_dir() or self._file.is_symlink() or "\0" in str(self._file)
+            # SQLite deletes or overwrites files of these names beside another ledger.
+            odd = odd or self._file.name.endswith(("-journal", "-wal", "-shm"))
         except (OSError, RuntimeError, ValueError, TypeError) as error:  # loops of links, invalid names
             raise LedgerError(f"{path!r} cannot be a ledger: pass the path of a file; no report was made.") from error
         if odd:

@@ -40,6 +40,9 @@ if sys.platform == "win32":
         except OSError:
             return False
         return True
+
+    def _leave(_: int) -> None:
+        """Closing the file releases the lock."""
 else:
     import fcntl
 
@@ -50,6 +53,9 @@ else:
             return False
         return True
 
+    def _leave(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
 
 @contextlib.contextmanager
 def alone(path: Path, patience: float = PATIENCE) -> Iterator[None]:
@@ -58,7 +64,7 @@ def alone(path: Path, patience: float = PATIENCE) -> Iterator[None]:
     Raises LedgerError after `patience` seconds. The file is made if it is missing, readable by its owner only. It is
     not deleted: two processes could then hold the lock at once.
     """
-    deadline, pause = time.monotonic() + patience, 0.0005
+    deadline, pause, owner = time.monotonic() + patience, 0.0005, os.getpid()
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # never inherited by another program
         try:
@@ -66,7 +72,10 @@ def alone(path: Path, patience: float = PATIENCE) -> Iterator[None]:
                 yield
                 return
         finally:
-            os.close(handle)  # which releases the lock
+            # A process that was forked inside has the lock too, until it ends: closing the file would not release it.
+            if os.getpid() == owner:
+                _leave(handle)
+            os.close(handle)
         if time.monotonic() > deadline:
             raise LedgerError(
                 f"another process has held {path} for too long; no report was made. Try again when it is done."
