@@ -22,9 +22,9 @@ demo: announced $(DEMO)
 
 # The sizes are those of the wheels in constraints.txt on Linux.
 announced:
-	@if [ -e $(DEMO) ]; then echo "$(VENV) is ready. The demo takes about a minute and downloads nothing."; \
+	@if [ -e $(DEMO) ]; then echo "$(VENV) is ready. The demo takes a minute or two and downloads nothing."; \
 	else echo "Downloads packages from your package index into $(VENV), without torch: 150 MB, 640 MB on disk."; \
-	echo "This takes one to three minutes, mostly for pip, and the demo about a minute. It downloads no data."; fi
+	echo "This takes one to three minutes, mostly for pip, and the demo a minute or two. It downloads no data."; fi
 
 test: $(READY)
 	@$(MAKE) --no-print-directory -j 2 lint types test-js
