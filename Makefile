@@ -15,10 +15,16 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 # The size of the vectors that the browser client is compared with: empty (small) or --full.
 VECTORS ?=
 
-.PHONY: demo test test-all faults ray install-test test-js js-all lint types bench reproduce clean
+.PHONY: demo announced test test-all faults ray install-test test-js js-all lint types bench reproduce clean
 
-demo: $(DEMO)
+demo: announced $(DEMO)
 	$(BIN)/taskveil demo
+
+# The sizes are those of the wheels in constraints.txt on Linux.
+announced:
+	@if [ -e $(DEMO) ]; then echo "$(VENV) is ready. The demo takes a minute or two and downloads nothing."; \
+	else echo "Downloads packages from your package index into $(VENV), without torch: 150 MB, 640 MB on disk."; \
+	echo "This takes one to three minutes, mostly for pip, and the demo a minute or two. It downloads no data."; fi
 
 test: $(READY)
 	@$(MAKE) --no-print-directory -j 2 lint types test-js

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 SOURCES = Path(__file__).parent.parent / "src"
-DOORS = ("taskveil", "taskveil.client")
+DOORS = ("taskveil", "taskveil.client", "taskveil.datasets")
 """What these offer is what callers use: every parameter of it is explained."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -82,6 +82,8 @@ def definition(module: str, name: str) -> Function | ast.ClassDef | None:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("taskveil"):
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
+                    if SOURCES.joinpath(*node.module.split("."), alias.name).is_dir():
+                        return None  # a package is a door of its own
                     return definition(node.module, alias.name)
     return None
 

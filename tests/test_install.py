@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -18,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import pages
 import taskveil as tv
 
 ROOT = Path(__file__).parents[1]
@@ -69,13 +73,15 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     source = ROOT / "src"
     modules = {str(path.relative_to(source)) for path in source.rglob("*.py")}
     results = {str(path.relative_to(source)) for path in source.glob("taskveil/experiments/*.json")}
-    pages = {str(path.relative_to(source)) for path in source.rglob("collector/pages/**/*") if path.is_file()}
+    shown = {str(path.relative_to(source)) for path in source.rglob("collector/pages/**/*") if path.is_file()}
     assert results
-    assert "taskveil/collector/pages/demo/taskveil.js" in pages
+    assert "taskveil/collector/pages/demo/taskveil.js" in shown
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
     described = {name for name in names if name.startswith(f"taskveil-{tv.__version__}.dist-info/")}
-    assert names - described == modules | results | pages | {"taskveil/py.typed"}
+    tables = {str(path.relative_to(source)) for path in source.glob("taskveil/datasets/*.csv.gz")}
+    assert len(tables) == 3
+    assert names - described == modules | results | shown | tables | {"taskveil/py.typed"}
     assert described
 
 
@@ -133,6 +139,45 @@ def test_the_design_extra_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
     assert office.packages().isdisjoint({"torch", "onnx", "onnxruntime", "ray", "fastapi"})
     (packages,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
     assert sum(file.stat().st_size for file in packages.rglob("*") if file.is_file()) < 700e6
+
+
+def test_the_first_hour(wheel: Path, tmp_path: Path) -> None:
+    """README's install line and its Design part, word by word, without torch; then the first tutorial, if it is there.
+
+    Only the name of what is installed differs: the wheel of these sources in place of the folder.
+    """
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (line,) = [code.strip() for language, code in pages.blocks(text) if code.startswith("pip install ")]
+    asked = shlex.split(line)[2:]
+    assert asked[0] == ".[design]"
+    office = Environment(tmp_path, f"{wheel}[design]", *asked[1:])
+    assert office.packages().isdisjoint({"torch", "onnx", "onnxruntime", "ray", "fastapi"})
+    design = text[text.index("## 1. Design") : text.index("## 2. Collect")]
+    environment = {**CLEAN, "PATH": f"{office.bin}{os.pathsep}{CLEAN['PATH']}"}
+    said = []
+    for language, code in pages.blocks(design):
+        file = tmp_path / f"block.{language}"
+        file.write_text(code, encoding="utf-8")
+        program = {"python": [office.bin / "python"], "sh": ["bash", "-e"]}[language]
+        began = time.monotonic()
+        done = subprocess.run(
+            [*program, file], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert time.monotonic() - began < 60, "a first result takes less than a minute"
+        said.append(done.stdout)
+    assert "no report becomes more than 20.1 times as likely" in said[0]
+    stated = re.search(r"with (\d+)% accuracy", design)
+    found = re.search(r"accuracy=(0\.\d+)", said[0])
+    assert stated is not None
+    assert found is not None
+    assert abs(float(found[1]) - int(stated[1]) / 100) < 0.02  # half a standard error of 500 answers is 0.01
+    assert (tmp_path / "renewal/client/manifest.json").exists()
+    if tutorials := sorted((ROOT / "docs/tutorial").glob("*.ipynb")):
+        first = next((one for one in tutorials if "first" in one.name), tutorials[0])
+        pip(office.bin / "python", "install", "-q", "-c", ROOT / "constraints.txt", "nbconvert", "ipykernel")
+        done = office.run("jupyter", "nbconvert", "--to", "notebook", "--execute", "--output-dir", tmp_path, first)
+        assert done.returncode == 0, done.stderr
 
 
 def test_the_torch_extra_takes_networks(wheel: Path, tmp_path: Path) -> None:

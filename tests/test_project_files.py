@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,98 @@ def test_a_scheduled_workflow_runs_everything_at_full_size() -> None:
     assert "VECTORS=--full" in target[0]
 
 
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_pin_actions_by_commit_and_ask_for_few_permissions(path: Path) -> None:
+    """A tag can be moved to other code; a commit cannot. The comment says which version the commit is."""
+    text = path.read_text(encoding="utf-8")
+    used = re.findall(r"^\s*(?:- )?uses: (.*)$", text, flags=re.MULTILINE)
+    assert used
+    assert [one for one in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)] == []
+    versions = {tuple(one.split("@", 1)) for one in used}
+    assert len(versions) == len({action for action, _ in versions}), "one version of each action"
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] in ({}, {"contents": "read"})
+    if path.name != "release.yml":
+        assert all("permissions" not in job for job in workflow["jobs"].values())
+        assert "secrets." not in text
+
+
+def test_actions_have_one_version_in_all_workflows() -> None:
+    used = {use for path in WORKFLOWS for use in re.findall(r"uses: (\S+)", path.read_text(encoding="utf-8"))}
+    assert len(used) == len({use.split("@")[0] for use in used})
+
+
+def test_only_the_jobs_that_publish_or_sign_may_ask_for_an_identity() -> None:
+    """The job that runs the code of others (pip, npm, the tests) cannot publish; the jobs that can run none of it."""
+    workflow = read(".github/workflows/release.yml")
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML reads the key `on` as true
+    assert workflow["permissions"] == {}
+    jobs = workflow["jobs"]
+    assert {name: job["permissions"] for name, job in jobs.items()} == {
+        "build": {"contents": "read"},
+        "attest": {"id-token": "write", "attestations": "write"},
+        "pypi": {"id-token": "write"},
+        "npm": {"id-token": "write"},
+    }
+    assert {name: job.get("needs") for name, job in jobs.items()} == {
+        "build": None,
+        "attest": "build",
+        "pypi": "attest",
+        "npm": "attest",
+    }
+    for name in ("attest", "pypi", "npm"):
+        commands = [step["run"] for step in jobs[name]["steps"] if "run" in step]
+        assert commands == (["npm publish --provenance --access public ./dist/npm/*.tgz"] if name == "npm" else [])
+        assert not any("checkout" in step.get("uses", "") for step in jobs[name]["steps"])
+    assert jobs["pypi"]["environment"]["name"] == "pypi"
+    assert jobs["npm"]["environment"]["name"] == "npm"
+    assert "secrets." not in (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+
+
+def test_the_release_is_built_tested_and_described_before_it_is_signed() -> None:
+    jobs = read(".github/workflows/release.yml")["jobs"]
+    said = "\n".join(step.get("run", "") for step in jobs["build"]["steps"])
+    for command in ("python -m build", "npm pack", "make install-test", "cyclonedx-py environment", "npm sbom"):
+        assert command in said
+    described = [step["with"] for step in jobs["attest"]["steps"] if "attest@" in step["uses"]]
+    assert {one["subject-path"]: one.get("sbom-path") for one in described} == {
+        "dist/*/*": None,
+        "dist/python/*": "dist/sbom/taskveil-python.cdx.json",
+        "dist/npm/*": "dist/sbom/taskveil-npm.cdx.json",
+    }
+    assert all(one["sbom-path"] in said for one in described if "sbom-path" in one)
+
+
+def test_all_files_name_one_repository() -> None:
+    package = json.loads((ROOT / "js/package.json").read_text(encoding="utf-8"))
+    home = read("CITATION.cff")["repository-code"]
+    assert package["repository"] == {"type": "git", "url": f"git+{home}.git", "directory": "js"}
+    assert package["homepage"].startswith(f"{home}/")
+    assert package["bugs"] == f"{home}/issues"
+    assert package["publishConfig"] == {"access": "public", "provenance": True}
+    assert all(url == home or url.startswith(f"{home}/") for url in PROJECT["urls"].values())
+
+
+def test_the_change_log_has_the_date_of_the_release() -> None:
+    citation, log = read("CITATION.cff"), (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    (heading, *_) = re.findall(r"^## (.*)$", log, flags=re.MULTILINE)
+    assert heading == f"{citation['version']} ({citation['date-released']})"
+
+
+def test_make_demo_says_first_what_it_downloads() -> None:
+    """make runs the rules of a target's prerequisites in order: the words come before pip."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "\ndemo: announced $(DEMO)\n" in makefile
+    done = subprocess.run(
+        ["make", "-s", "announced", "VENV=nowhere"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert re.search(r"without torch: \d+ MB, \d+ MB on disk", done.stdout), done.stderr
+    assert "minutes" in done.stdout
+
+
 @pytest.mark.parametrize("tool", ["ruff check", "ruff format", "mypy"])
 def test_hooks_use_the_tools_of_the_makefile(tool: str) -> None:
     (local,) = read(".pre-commit-config.yaml")["repos"]
@@ -87,7 +181,7 @@ def test_only_its_own_extra_brings_torch() -> None:
         asked = [extra for line in extras[name] for extra in re.findall(r"taskveil\[(.*)\]", line)]
         assert set(asked) <= {"sign", "design"}
     makefile = (ROOT / "Makefile").read_text()
-    assert "demo: $(DEMO)" in makefile
+    assert "demo: announced $(DEMO)" in makefile
     assert "$(DEMO): pyproject.toml constraints.txt\n\t$(call install,design)" in makefile
 
 

@@ -1,8 +1,8 @@
 """Every code block of README.md does what it says.
 
-Blocks run one after the other in one namespace and one folder, as a reader would type them. What a reader brings
-(records, files, keys, a thousand other devices) is made here; the collector's address is replaced by
-that of the `taskveil serve` which the page itself starts. `# taskveil …` lines of a block are run after it.
+Blocks run one after the other in one namespace and one empty folder, as a reader would type them. A thousand other
+devices report in between; the collector's address is replaced by that of the `taskveil serve` which the page itself
+starts. `# taskveil …` lines of a block are run after it.
 
 The JavaScript block runs in Node with the built bundle, a simulated IndexedDB and a real collector; it needs
 `npm ci && npm run build` in js/, which `make test` does first. Real browsers are tested in js/browser.
@@ -43,32 +43,6 @@ def blocks(language: str) -> list[str]:
     return [code for named, code in pages.blocks(TEXT) if named == language]
 
 
-def customers(rng: np.random.Generator, count: int) -> pd.DataFrame:
-    """Text, dates, missing values, counts and flags, and who renews."""
-    since = np.datetime64("2018-01-01") + rng.integers(0, 2500, count)
-    income, children, owner = rng.gamma(4.0, 12_000, count), rng.poisson(1.2, count), rng.random(count) < 0.5
-    country = rng.choice(["France", "Ghana", "Peru", "Japan"], count)
-    score = income / 30_000 + 2 * owner - children + (country == "France")
-    return pd.DataFrame(
-        {
-            "country": country,
-            "since": since.astype(str),
-            "income": np.where(rng.random(count) < 0.1, np.nan, income.round()),
-            "children": children,
-            "owner": owner,
-            "renewed": np.where(score + rng.logistic(size=count) > 2, "yes", "no"),
-        }
-    )
-
-
-def brought(folder: Path) -> dict[str, Any]:
-    """What the README's reader has: names for the blocks, files in the folder."""
-    rng = np.random.default_rng(3)
-    customers(rng, 400).to_csv(folder / "volunteers.csv", index=False)
-    customers(rng, 1000).to_parquet(folder / "people.parquet")
-    return {"numbers": rng.normal(size=(180, 4)) * [4.0, 2.0, 1.0, 1.0], "weights": [4.0, 2.0, 1.0, 1.0]}
-
-
 def make_keys(folder: Path) -> None:
     """Type the README's `openssl` lines."""
     lines = [line for line in "".join(blocks("sh")).splitlines() if line.startswith("openssl ")]
@@ -95,7 +69,7 @@ def commands(block: str) -> list[list[str]]:
 def other_devices(namespace: dict[str, Any], shell: Shell) -> None:
     """A thousand people's reports: what a collection consists of."""
     veil = tv.Veil.load("renewal")
-    people = pd.read_parquet("people.parquet").drop(columns="renewed")
+    people = tv.datasets.load_churn().X[:1000]
     release, pack = bytes.fromhex(veil.release_id), veil.mechanism.layout.pack
     reports = [Report(release=release, id=os.urandom(16), payload=pack(one)) for one in veil.privatize(people).tolist()]
     assert upload(reports, f"{shell.address}/v1/reports", token=namespace["UPLOAD"]) == 1000
@@ -106,7 +80,7 @@ def test_the_blocks_run_as_a_reader_types_them(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    namespace = brought(tmp_path)
+    namespace: dict[str, Any] = {}
     run: list[list[str]] = []
     with terminal(tmp_path) as shell:
         for place, (language, block) in enumerate(pages.blocks(TEXT)):
@@ -123,7 +97,7 @@ def test_the_blocks_run_as_a_reader_types_them(
                     run.append(arguments)
         check_the_collector(shell, namespace)
         assert shell.stop() == 0
-    assert [arguments[0] for arguments in run] == ["privatize", "decode", "estimate"]
+    assert [arguments[0] for arguments in run] == ["data", "privatize", "decode", "estimate"]
     printed = capsys.readouterr().out
     assert "HOLDS." in printed
     assert namespace["same"] == namespace["report"]
@@ -134,7 +108,7 @@ def test_the_blocks_run_as_a_reader_types_them(
     assert "share of labels: renewed = yes" in printed  # of the estimate with an assumption
     assert (tmp_path / "estimate.png").stat().st_size > 10_000
     estimates = pd.read_parquet(tmp_path / "estimates.parquet")
-    truth = pd.read_parquet(tmp_path / "people.parquet")
+    truth, _ = tv.datasets.load_churn()
     assert len(estimates) == len(truth)
     assert set(estimates["country"]) <= set(truth["country"])
     assert abs(estimates["income"].mean() - truth["income"].mean()) < 0.2 * truth["income"].std()
@@ -162,7 +136,7 @@ def check_the_collector(shell: Shell, namespace: dict[str, Any]) -> None:
 def test_the_javascript_block_runs(tmp_path: Path) -> None:
     from taskveil.veil.release import sign
 
-    table = customers(np.random.default_rng(4), 300).drop(columns="renewed")
+    table = tv.datasets.load_churn().X[:300]
     veil = tv.design(table, tv.LinearTask(np.diag([0, 0, 1e-4, 1.0, 1.0])), epsilon=2.0)
     veil.save(tmp_path / "renewal")
     make_keys(tmp_path)

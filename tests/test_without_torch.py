@@ -125,14 +125,6 @@ def test_the_demo(budgets: str, tmp_path: Path) -> None:
 def test_the_first_example_of_the_readme(tmp_path: Path) -> None:
     text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     example = next(code for language, code in pages.blocks(text) if language == "python")
-    country, income = RNG.integers(3, size=300), RNG.normal(40, 12, size=300)
-    renewed = RNG.random(300) < 1 / (1 + np.exp(-0.15 * (income - 40) - country + 1))
-    lines = ["country,since,income,children,owner,renewed"]
-    for row, (place, amount, says) in enumerate(zip(country, income, renewed, strict=True)):
-        name = ("France", "Kenya", "Peru")[place]
-        money = "" if row % 9 == 0 else f"{1000 * amount:.0f}"
-        lines.append(f"{name},2021-03-{row % 28 + 1:02},{money},{row % 4},{row % 2 == 0},{int(says)}")
-    (tmp_path / "volunteers.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     done = run(f"import warnings; warnings.simplefilter('ignore')\n{example}\nprint('torch' in sys.modules)", tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "False"

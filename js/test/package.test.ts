@@ -1,6 +1,6 @@
 /** What `npm pack` makes is what a web developer can install, import, type-check and bundle. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -74,9 +74,8 @@ beforeAll(() => {
   home = mkdtempSync(join(tmpdir(), "taskveil-package-"));
   execFileSync("npm", ["pack", "--silent", "--pack-destination", home], { cwd: ROOT, stdio: ["ignore", "ignore", "pipe"] });
   const [tarball] = readdirSync(home);
-  mkdirSync(installed(""), { recursive: true });
-  execFileSync("tar", ["-xzf", join(home, tarball!), "--strip-components=1", "-C", installed("")]);
   writeFileSync(join(home, "package.json"), JSON.stringify({ name: "consumer", type: "module", private: true }));
+  execFileSync("npm", ["install", "--silent", "--offline", join(home, tarball!)], { cwd: home, stdio: ["ignore", "ignore", "pipe"] });
   writeFileSync(join(home, "page.ts"), PAGE);
 });
 
@@ -104,7 +103,13 @@ test("says what it is and names no machine", () => {
     license: "Apache-2.0",
     engines: { node: ">=20" },
     files: ["dist"],
+    repository: { type: "git", directory: "js" },
+    publishConfig: { access: "public", provenance: true },
   });
+  // npm compares the address with that of the workflow that publishes, and refuses the package if they differ.
+  expect(about.repository.url).toMatch(/^git\+https:\/\/github\.com\/[\w-]+\/taskveil\.git$/);
+  for (const link of [about.homepage, about.bugs.url ?? about.bugs])
+    expect(`git+${link}`).toContain(about.repository.url.slice(0, -".git".length));
   expect(about.private).toBeUndefined();
   expect(about.dependencies).toBeUndefined();
   for (const path of files(installed("")))

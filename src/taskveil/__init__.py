@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from taskveil.errors import RENAMED, needs
 
 if TYPE_CHECKING:
+    from taskveil import datasets as datasets
     from taskveil.auditing import audit as audit
     from taskveil.client import Client as Client
     from taskveil.client.fields import Category as Category
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from taskveil.veil.accounting import compose as compose
     from taskveil.veil.accounting import reports_within as reports_within
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 """The one place for the version: pyproject.toml reads it, js/package.json and CITATION.cff are compared with it."""
 
 _NAMES = {
@@ -93,6 +94,7 @@ __all__ = [
     "__version__",
     "audit",
     "compose",
+    "datasets",
     "design",
     "estimate",
     "plan",
@@ -103,6 +105,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "datasets":
+        return import_module("taskveil.datasets")
     if name not in _HOME:
         renamed = RENAMED.get(f"tv.{name}")
         raise AttributeError(f"tv.{name} {renamed}" if renamed else f"module 'taskveil' has no attribute {name!r}")

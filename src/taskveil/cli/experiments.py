@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from taskveil.cli.console import busy, console, print_line, print_whole
-from taskveil.errors import TaskError
+from taskveil.cli import options
+from taskveil.cli.console import busy, console, print_line, print_whole, refuse_existing
+from taskveil.datasets import NAMES, Name, as_csv
+from taskveil.errors import DataError, TaskError
 from taskveil.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:
@@ -166,8 +168,24 @@ def _field(
         console.print(f"summary: {summary}")
 
 
-def data() -> None:
-    """Say where the experiments' data comes from, fetching what is missing."""
+def data(
+    name: Annotated[
+        Name | None, typer.Argument(help="A data set of simulated people that is part of taskveil.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="With a name: the CSV file; by default NAME.csv.")
+    ] = None,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Write a small data set as CSV, to try taskveil with. Without a name: fetch the data of reproduce.
+
+    The data of reproduce are real. What the folder TASKVEIL_DATA does not have is downloaded.
+    """
+    if name is not None:
+        _write_data(name, output or Path(f"{name}.csv"), overwrite)
+        return
+    if output is not None:
+        raise DataError(f"-o is for one data set: taskveil data NAME -o {output}, NAME one of {', '.join(NAMES)}.")
     from taskveil.experiments.data import breast_cancer, household, mnist, real_estate
 
     with busy("fetching"):
@@ -176,3 +194,14 @@ def data() -> None:
     console.print(f"real-estate: {len(houses)} houses, digest checked")
     console.print(f"breast-cancer: {len(people)} people, digest checked")
     console.print(f"mnist: {len(digits)} and {len(tests)} digits, digest checked")
+
+
+def _write_data(name: Name, output: Path, overwrite: bool) -> None:
+    """Write a data set of the package."""
+    refuse_existing(output, overwrite)
+    written = as_csv(name)
+    output.write_bytes(written)
+    header, *rows = written.decode().splitlines()
+    print_line(
+        f"{len(rows):,} simulated people in {output}: {header if name != 'power' else '24 hours of a day, in kW'}"
+    )
