@@ -16,7 +16,7 @@ import taskveil as tv
 from taskveil.errors import DataError
 from taskveil.estimates.survey import CONSISTENT, HistogramEstimate, SurveyEstimate
 from taskveil.estimates.surveyed import Survey
-from taskveil.veil.surveys import OTHER
+from taskveil.veil.surveys import OTHER, questions
 
 PEOPLE = drawn.people(20_000, 5, richer=5.0)
 
@@ -198,3 +198,19 @@ def test_what_a_survey_does_not_take() -> None:
         tv.estimate(drawn.survey(), tally(), candidates={"plan": ["Basic"]})
     with pytest.raises(DataError, match=r"tv\.estimate"):
         drawn.survey().decode(np.zeros((1, 1), dtype=np.int64))
+
+
+def test_a_share_that_no_volunteer_has_cannot_become_less_frequent() -> None:
+    volunteers = pd.DataFrame({"plan": ["a", "b"] * 200})
+    schema = tv.Schema({"plan": tv.Category(["a", "b"])})
+    veil = tv.design(volunteers, tv.SurveyTask(), epsilon=4.0, schema=schema)
+    (question,) = questions(veil)
+    other, first, second = question.chances().argmax(axis=1)
+    # Far fewer reports of a value that is not listed than noise makes, so its unbiased share is far below 0.
+    codes = np.array([[first], [second]] * 10_000)
+    codes[:200] = other
+    e = tv.estimate(veil, codes)
+    assert e.shares["plan"][OTHER].high == 0.0
+    assert not e.drift.raised, e.drift.words
+    codes[:3000] = other
+    assert tv.estimate(veil, codes).drift.moved[0] == "plan not listed"  # more frequent is a change

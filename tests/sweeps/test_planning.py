@@ -177,6 +177,22 @@ def test_mistakes_are_explained(planned: Plan) -> None:
         tv.plan(X, TASK, people=10, epsilons=2.0)  # type: ignore[arg-type]
     with pytest.raises(BudgetError, match="at least one ε"):
         tv.plan(X, TASK, people=10, epsilons=[])
+    with pytest.raises(BudgetError, match="must be a number, got 'one'"):
+        tv.plan(X, TASK, people=10, epsilons=["one"])  # type: ignore[list-item]
+    for margin in (0.0, -1.0, float("nan")):
+        with pytest.raises(DataError, match="above 0"):
+            planned.advice(margin=margin)
+
+
+def test_a_margin_wider_than_the_range_is_unknown() -> None:
+    few = tv.plan(SCHEMA, tv.SurveyTask(["plan"]), people=10, epsilons=[0.1, 8.0])
+    line = next(line for line in few.table().split("\n") if line.startswith("plan="))
+    assert "unknown" in line
+    assert "points" in line  # the larger budget has a margin
+    assert "wider than the range" in few.table()
+    assert all(row["margin"] > 0 for row in few.to_dicts())
+    many = tv.plan(SCHEMA, tv.SurveyTask(["plan"]), people=10**7, epsilons=[0.1, 8.0])
+    assert "unknown" not in many.table()
 
 
 def test_a_large_vocabulary_has_the_margin_of_a_rare_word() -> None:

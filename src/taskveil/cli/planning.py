@@ -54,6 +54,8 @@ def plan(
     """Expected margins of a survey or of means for a number of people; for a model, the share of the signal kept."""
     budgets = numbers("--epsilons", epsilons.split(","), "numbers separated by commas")
     asked = SurveyOptions.of(survey, fields, by, pairs, histogram)
+    if margin is not None and not margin > 0:
+        raise DataError(f"--margin is a number above 0, got {margin:g}.")
     if margin is not None and not (survey or means):
         raise DataError("--margin is about margins of statistics: pass --survey or --means too.")
     if data.suffix.lower() == ".json":

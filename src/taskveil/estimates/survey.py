@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -61,7 +62,7 @@ class HistogramEstimate:
         beyond x needs limits below q at e. Scanned from below, the run of edges whose upper limits are below q passes
         e only then: the interval holds as often as one limit does.
         """
-        if not 0 < q < 1:
+        if not isinstance(q, Real) or not 0 < q < 1:
             raise DataError(f"a quantile is of a share between 0 and 1, got {q}.")
         inner, low, high = self.edges[1:-1], self.edges[0], self.edges[-1]
         for edge, row in zip(inner, self.below, strict=True):

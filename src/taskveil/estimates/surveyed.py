@@ -229,7 +229,11 @@ def _moved(
         values = values - count @ values / count.sum()
         errors[np.ix_(members, members)] += (values.T * count) @ values
     z, simulated = drift.of_means(distance, errors, int(counts.mean()), np.zeros(len(some)), variances, own.count)
-    return moved_rows(z, simulated, [rows[one.statistic.label] for one in some])
+    compared = [rows[one.statistic.label] for one in some]
+    # A share that is 0 or 1 among volunteers can only change towards the inside.
+    lowest = np.array([0.0 if row.label.kind == "share" and row.volunteers <= 0.0 else -math.inf for row in compared])
+    highest = np.array([0.0 if row.label.kind == "share" and row.volunteers >= 1.0 else math.inf for row in compared])
+    return moved_rows(np.clip(z, lowest, highest), np.clip(simulated, lowest, highest), compared)
 
 
 def _plain(survey: Survey, one: Scored) -> Floats:

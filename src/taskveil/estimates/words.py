@@ -40,6 +40,8 @@ def word_rows(
         if name not in candidates
     ]
     for name, words in candidates.items():
+        if isinstance(words, str | bytes):
+            raise DataError(f"the candidates of {name!r} are a list of words, got one word.")
         found, alike = _candidates(veil, planes[name], name, list(dict.fromkeys(words)), tally, rule)
         rows += found
         if alike:
