@@ -9,6 +9,7 @@ the squared error of a vector, and bias single shares: small ones upwards, other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -175,7 +176,7 @@ class SurveyEstimate(Estimate):
             means.update(zip((row.label for row in table.rows), found.ravel().tolist(), strict=True))
         for name in self.histograms:
             rows = [row for row in self.groups["histograms"] if row.label.key[1] == name]
-            if np.isfinite([row.mean for row in rows]).all():
+            if _known(rows):
                 found = on_simplex(np.array([row.mean for row in rows]))
                 means.update(zip((row.label for row in rows), found.tolist(), strict=True))
         groups = {
@@ -197,7 +198,8 @@ class SurveyEstimate(Estimate):
                 continue
             if name in missing:
                 rows, values = [*rows, missing[name]], (*values, None)
-            found.setdefault(name, []).append((values, *np.array([(row.mean, row.width**2) for row in rows]).T))
+            if _known(rows):
+                found.setdefault(name, []).append((values, *np.array([(row.mean, row.width**2) for row in rows]).T))
         for table in self._tables():
             mean, square = table.numbers("mean"), table.numbers("width") ** 2
             for axis, (name, values) in enumerate(table.axes):
@@ -215,7 +217,7 @@ class SurveyEstimate(Estimate):
         rows: dict[tuple[str, str], list[Row]] = {}
         for row in self.groups.get("pairs", ()):
             rows.setdefault(row.label.key[1:3], []).append(row)
-        return [CrossTable(names, tuple(cells)) for names, cells in rows.items()]
+        return [CrossTable(names, tuple(cells)) for names, cells in rows.items() if _known(cells)]
 
     def sections(self) -> list[Section]:
         """What `table` shows, in parts: means, shares by field, missing values, by group, cross-tables, histograms."""
@@ -255,6 +257,11 @@ class SurveyEstimate(Estimate):
         """Draw means and shares with their intervals beside the volunteers'; into survey.png unless a `path` is
         given."""
         return super().plot("survey.png" if path is None else path)
+
+
+def _known(rows: Sequence[Row]) -> bool:
+    """Whether all of them have a mean; of few reports, perhaps none is about them."""
+    return all(math.isfinite(row.mean) for row in rows)
 
 
 class CrossTable(NamedTuple):
