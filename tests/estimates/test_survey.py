@@ -116,6 +116,23 @@ def test_pooled_questions_weigh_by_what_the_release_expects_and_not_by_counts() 
         assert np.array_equal(a.weights, b.weights)
 
 
+def test_statistics_without_any_report_stay_unknown_when_shares_are_made_to_add_up() -> None:
+    """Of a dozen reports, none is about some questions: their shares are not numbers, which no projection takes."""
+    people = drawn.Drawn.of(drawn.survey(), drawn.people(2000, 1))
+    unknown = 0
+    for seed in range(30):
+        found = tv.estimate(people.veil, people.reports(12, np.random.default_rng(seed)))
+        smooth = found.consistent()
+        for name, those in found.shares.items():
+            if any(np.isnan(row.mean) for row in those.values()):
+                unknown += 1
+            else:
+                extra = smooth.missing[name].mean if name in smooth.missing else 0.0
+                assert sum(row.mean for row in smooth.shares[name].values()) + extra == pytest.approx(1.0)
+        unknown += any(np.isnan(row.mean) for those in found.pairs.values() for row in those.values())
+    assert unknown
+
+
 def test_consistent_shares_add_up_and_say_so() -> None:
     e = found().consistent()
     for name, missing in (("plan", True), ("region", False), ("owner", False)):

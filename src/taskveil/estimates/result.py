@@ -325,9 +325,13 @@ def pooled(
 
 
 def _named(row: Row, release: str, names: Mapping[str, str] | None = None) -> Row:
-    """The row with its release's id, or what it is called, in its name."""
-    called = release[:8] if names is None else names[release]
-    return row._replace(label=row.label._replace(name=f"{called}: {row.label.name}"), apart=True)
+    """The row with its release's id, or what it is called, in its name and those of its fields: no row of another
+    release stands in its place."""
+    called, (kind, *key) = release[:8] if names is None else names[release], row.label.key or ("",)
+    fields = 2 if kind == "pairs" else 1
+    key = [f"{called}: {one}" for one in key[:fields]] + key[fields:]
+    name = f"{called}: {row.label.name}"
+    return row._replace(label=row.label._replace(name=name, key=(kind, *key) if kind else ()))
 
 
 def _pooled(

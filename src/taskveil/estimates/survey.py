@@ -9,6 +9,7 @@ the squared error of a vector, and bias single shares: small ones upwards, other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -104,20 +105,16 @@ class SurveyEstimate(Estimate):
     def _shown(self) -> dict[str, tuple[Row, ...]]:
         return {kind: rows for kind, rows in self.groups.items() if kind not in ("bands", "below", "likely")}
 
-    def _of(self, kind: str) -> tuple[Row, ...]:
-        """The rows of a kind that are about all people."""
-        return tuple(row for row in self.groups.get(kind, ()) if not row.apart)
-
     @cached_property
     def means(self) -> dict[str, Interval]:
         """By field: the mean over people who have a value."""
-        return {row.label.key[1]: row.interval for row in self._of("means")}
+        return {row.label.key[1]: row.interval for row in self.groups.get("means", ())}
 
     @cached_property
     def shares(self) -> dict[str, dict[Any, Interval]]:  # type: ignore[override]
         """By field and value: the share of all people; of a large vocabulary, of its candidates."""
         found: dict[str, dict[Any, Interval]] = {}
-        for row in self._of("shares"):
+        for row in self.groups.get("shares", ()):
             _, name, value = row.label.key
             for one in value if isinstance(value, tuple) else (value,):
                 found.setdefault(name, {})[one] = row.interval
@@ -126,13 +123,13 @@ class SurveyEstimate(Estimate):
     @cached_property
     def missing(self) -> dict[str, Interval]:
         """By field: the share of people without a value."""
-        return {row.label.key[1]: row.interval for row in self._of("missing")}
+        return {row.label.key[1]: row.interval for row in self.groups.get("missing", ())}
 
     @cached_property
     def by(self) -> dict[str, dict[Any, dict[str, Any]]]:
         """By field, value and other field: the mean of the other field, or its shares by value."""
         found: dict[str, dict[Any, dict[str, Any]]] = {}
-        for row in self._of("by"):
+        for row in self.groups.get("by", ()):
             _, by, group, name, *value = row.label.key
             there = found.setdefault(by, {}).setdefault(group, {})
             if value:
@@ -145,7 +142,7 @@ class SurveyEstimate(Estimate):
     def pairs(self) -> dict[tuple[str, str], dict[tuple[Any, Any], Interval]]:
         """By two fields and a value of each: the share of all people. None is a missing value."""
         found: dict[tuple[str, str], dict[tuple[Any, Any], Interval]] = {}
-        for row in self._of("pairs"):
+        for row in self.groups.get("pairs", ()):
             _, first, second, a, b = row.label.key
             found.setdefault((first, second), {})[a, b] = row.interval
         return found
@@ -153,12 +150,12 @@ class SurveyEstimate(Estimate):
     @cached_property
     def histograms(self) -> dict[str, HistogramEstimate]:
         """Histograms by field."""
-        names = dict.fromkeys(row.label.key[1] for row in self._of("histograms"))
+        names = dict.fromkeys(row.label.key[1] for row in self.groups.get("histograms", ()))
         return {name: self._histogram(name) for name in names}
 
     def _histogram(self, name: str) -> HistogramEstimate:
         shares, bands, below = (
-            tuple(row for row in self._of(kind) if row.label.key[1] == name)
+            tuple(row for row in self.groups.get(kind, ()) if row.label.key[1] == name)
             for kind in ("histograms", "bands", "below")
         )
         return HistogramEstimate(
@@ -172,7 +169,7 @@ class SurveyEstimate(Estimate):
     def consistent(self) -> SurveyEstimate:
         """The same with shares that are at least 0 and add up, and cross-tables that add up to them; a note says so."""
         margins, means = self._margins(), dict[Label, float]()
-        for row in (*self._of("shares"), *self._of("missing")):
+        for row in (*self.groups.get("shares", ()), *self.groups.get("missing", ())):
             name, value = row.label.key[1], None if row.label.key[0] == "missing" else row.label.key[2]
             means[row.label] = margins.get(name, {}).get(value, min(max(row.mean, 0.0), 1.0))
         for table in self._tables():
@@ -181,10 +178,10 @@ class SurveyEstimate(Estimate):
             means.update(zip((row.label for row in table.rows), found.ravel().tolist(), strict=True))
         for name in self.histograms:
             bins, likely, below = (
-                [row for row in self._of(kind) if row.label.key[1] == name]
+                [row for row in self.groups.get(kind, ()) if row.label.key[1] == name]
                 for kind in ("histograms", "likely", "below")
             )
-            if likely:  # pooled ones of several releases nearly add up
+            if likely and _known(likely):  # pooled ones of several releases nearly add up
                 found = on_simplex(np.array([row.mean for row in likely]))
                 means.update(zip((row.label for row in bins), found.tolist(), strict=True))
                 means.update(zip((row.label for row in below), np.cumsum(found)[:-1].tolist(), strict=True))
@@ -197,9 +194,9 @@ class SurveyEstimate(Estimate):
     def _margins(self) -> dict[str, dict[Any, float]]:
         """By field and value: one share from all rows and cross-tables, projected to the simplex."""
         found: dict[str, list[tuple[tuple[Any, ...], Floats, Floats]]] = {}
-        missing = {row.label.key[1]: row for row in self._of("missing")}
+        missing = {row.label.key[1]: row for row in self.groups.get("missing", ())}
         alone: dict[str, list[Row]] = {}
-        for row in self._of("shares"):
+        for row in self.groups.get("shares", ()):
             alone.setdefault(row.label.key[1], []).append(row)
         for name, rows in alone.items():
             values = tuple(row.label.key[2] for row in rows)
@@ -207,7 +204,8 @@ class SurveyEstimate(Estimate):
                 continue
             if name in missing:
                 rows, values = [*rows, missing[name]], (*values, None)
-            found.setdefault(name, []).append((values, *np.array([(row.mean, row.width**2) for row in rows]).T))
+            if _known(rows):
+                found.setdefault(name, []).append((values, *np.array([(row.mean, row.width**2) for row in rows]).T))
         for table in self._tables():
             mean, square = table.numbers("mean"), table.numbers("width") ** 2
             for axis, (name, values) in enumerate(table.axes):
@@ -223,9 +221,9 @@ class SurveyEstimate(Estimate):
     def _tables(self) -> list[CrossTable]:
         """The cross-tables whose cells are all known."""
         rows: dict[tuple[str, str], list[Row]] = {}
-        for row in self._of("pairs"):
+        for row in self.groups.get("pairs", ()):
             rows.setdefault(row.label.key[1:3], []).append(row)
-        return [CrossTable(names, tuple(cells)) for names, cells in rows.items()]
+        return [CrossTable(names, tuple(cells)) for names, cells in rows.items() if _known(cells)]
 
     def sections(self) -> list[Section]:
         """What `table` shows, in parts: means, shares by field, missing values, by group, cross-tables, histograms."""
@@ -265,6 +263,11 @@ class SurveyEstimate(Estimate):
         """Draw means and shares with their intervals beside the volunteers'; into survey.png unless a `path` is
         given."""
         return super().plot("survey.png" if path is None else path)
+
+
+def _known(rows: Sequence[Row]) -> bool:
+    """Whether all of them have a mean; of few reports, perhaps none is about them."""
+    return all(math.isfinite(row.mean) for row in rows)
 
 
 class CrossTable(NamedTuple):

@@ -42,6 +42,7 @@ from taskveil.veil import Veil
 from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.surveys import Question, questions
 from taskveil.veil.veil import as_epsilon
+from taskveil.veil.volunteers import missing_in
 
 UNKNOWN = "unknown"
 """In place of a margin that is wider than the range of the statistic."""
@@ -391,18 +392,23 @@ def _ratio(one: Statistic, asked: Sequence[Question]) -> float:
 
 
 def _means(veil: Veil, X: Any, epsilon: float) -> Iterator[Expected]:
-    """The mean of every column that a MeanTask weighs: the error of a report, and the spread of the people."""
+    """The mean of every column that a MeanTask weighs: the error of a report, and the spread of the people. A mean over
+    those who have a value is a ratio, whose error is that of (v − fill·[missing] − ρ·[not missing])/P[not missing]."""
     schema, task = veil.schema, veil.task
     records = schema.expand(X)[: 4 * SEEN]
     asked = np.abs(task.on(schema).K).max(axis=0) > 0  # type: ignore[union-attr]
+    unit, values = np.eye(records.shape[1]), records.mean(axis=0)
+    for place, flag, fill in missing_in(schema):
+        if asked[flag] and (present := 1.0 - values[flag]) >= SCARCE:
+            values[place] = (values[place] - fill * values[flag]) / present
+            unit[place, flag] = values[place] - fill
+            unit[place] /= present
     for place, label in enumerate(attribute_labels(veil)):
         if label.shown and asked[place]:
-            unit = MeanTask(np.eye(records.shape[1])[place : place + 1])
-            error = float(replace(veil, task=unit).losses(records).mean())
-            column = records[:, place]
-            yield Expected(
-                label=label, epsilon=epsilon, value=float(column.mean()), variance=error + float(column.var())
-            )
+            row = unit[place : place + 1]
+            error = float(replace(veil, task=MeanTask(row)).losses(records).mean())
+            spread = float((records @ row[0]).var())
+            yield Expected(label=label, epsilon=epsilon, value=float(values[place]), variance=error + spread)
 
 
 def _as_margin(margin: float) -> float:

@@ -145,7 +145,7 @@ def shares_of(k: Integers, scales: Sequence[Integers], binned: Sequence[bool]) -
         row = np.concatenate([row * len(levels) + below, row * len(levels) + above])
         share = np.concatenate([share * (1.0 - up), share * up])
     size = int(np.prod([len(levels) for levels in scales]))
-    counts = np.bincount(row.ravel(), weights=share.ravel(), minlength=size)
+    counts: Floats = np.asarray(np.bincount(row.ravel(), weights=share.ravel(), minlength=size), dtype=float)
     table = counts.reshape([len(levels) for levels in scales])
     likely = np.ones(1)
     for axis in range(table.ndim):
