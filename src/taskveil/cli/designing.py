@@ -421,6 +421,6 @@ def audit(
         console.print(family_table(result) if isinstance(result, FamilyAudit) else audit_table(result))
         console.print(escape(result.verdict), style="green" if result.passed else "bold red")
         if picture:
-            console.print(f"The picture: {picture}")
+            print_line(f"The picture: {picture}")
     if not result.passed:
         raise typer.Exit(1)

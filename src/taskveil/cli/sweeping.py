@@ -9,7 +9,7 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, numbers, print_line, reworded
+from taskveil.cli.console import busy, numbers, print_line, reworded
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions
 from taskveil.cli.planning import planned_for, print_plan
 from taskveil.errors import ResumeError, printable
@@ -143,6 +143,6 @@ def sweep(
         advice = [planned.table(), planned.advice(margin=margin)]
     for line in "\n".join([shown[0], *advice, *(f"\n{text}" for text in texts)]).split("\n"):
         typer.echo(printable(line))
-    console.print(f"table, JSON, picture and page: {folder}")
+    print_line(f"table, JSON, picture and page: {folder}")
     if releases is not None:
-        console.print(f"releases: {releases}")
+        print_line(f"releases: {releases}")
