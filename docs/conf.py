@@ -1,12 +1,11 @@
 """Settings of the documentation site: `make docs` builds it into docs/_build.
 
-The pages are Markdown files that a code host shows too. So links between them are ordinary links to files. Links to files
-outside docs/ become links to the repository.
+The pages are Markdown files that a code host shows too. So links between them are ordinary links to files. Links to
+files outside docs/ become links to the repository.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from pathlib import Path
@@ -36,7 +35,6 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The reference: docstrings have Markdown's backticks, which mean code.
 default_role = "code"
@@ -86,9 +84,14 @@ def to_the_repository(page: str, text: str) -> str:
 
 
 def setup(app: Any) -> None:
-    """Rewrite links as pages are read."""
+    """Rewrite links as pages and docstrings are read."""
 
     def read(_: Any, page: str, source: list[str]) -> None:
         source[0] = to_the_repository(page, source[0])
 
+    def document(*arguments: Any) -> None:
+        lines = arguments[-1]
+        lines[:] = [re.sub(r"\bdocs/([\w/-]+)\.md\b", r":doc:`/\1`", line) for line in lines]
+
     app.connect("source-read", read)
+    app.connect("autodoc-process-docstring", document)
