@@ -1,6 +1,7 @@
 """The documentation site: every page can be found, every link leads somewhere, every public name is described.
 
-These tests read the sources. `make docs` builds the site, with warnings as errors; a slow test builds it without notebooks.
+These tests read the sources. `make docs` builds the site, with warnings as errors; a slow test builds it without its
+notebooks, and others run them.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def test_the_reference_describes_every_public_name() -> None:
     assert missing == []
     assert "`__version__`" in (DOCS / "reference/api/errors.md").read_text(encoding="utf-8")
     index = (DOCS / "reference/api/index.md").read_text(encoding="utf-8").split()
-    assert [name for name in names if name not in index] == []
+    assert [name for name in names if f"~{name}" not in index] == []
 
 
 def test_the_reference_describes_what_public_functions_return() -> None:
@@ -164,7 +165,7 @@ def test_the_price_in_people_is_what_its_code_prints(capsys: pytest.CaptureFixtu
 def test_notebooks_are_short_and_have_no_outputs(path: Path) -> None:
     notebook = json.loads(path.read_text(encoding="utf-8"))
     cells = notebook["cells"]
-    assert 15 <= len(cells) <= 31
+    assert 15 <= len(cells) <= 30
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
     assert len({cell["id"] for cell in cells}) == len(cells)
@@ -195,9 +196,9 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
         assert (tmp_path / "site" / page.relative_to(DOCS)).with_suffix(".html").exists()
     assert (tmp_path / "site/search.html").exists()
     reference = "".join(page.read_text() for page in (tmp_path / "site/reference/api").glob("*.html"))
-    assert [name for name in described() if f'id="{name}"' not in reference and f'id="module-{name}"' not in reference] == []
-    for method in ("taskveil.Veil.privatize", "taskveil.Client.report", "taskveil.Schema.of"):
-        assert f'id="{method}"' in reference
+    targets = set(re.findall(r'id="(?:module-)?(taskveil\.[\w.]+)"', reference))
+    assert described() <= targets
+    assert {"taskveil.Veil.privatize", "taskveil.Client.report", "taskveil.Schema.of"} <= targets
 
 
 @pytest.mark.slow
