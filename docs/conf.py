@@ -44,6 +44,7 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 80
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 autosummary_generate = False
@@ -84,7 +85,7 @@ def to_the_repository(page: str, text: str) -> str:
 
 
 def setup(app: Any) -> None:
-    """Rewrite links as pages and docstrings are read."""
+    """Rewrite links as pages and docstrings are read, and defaults that are made anew for every object."""
 
     def read(_: Any, page: str, source: list[str]) -> None:
         source[0] = to_the_repository(page, source[0])
@@ -93,5 +94,10 @@ def setup(app: Any) -> None:
         lines = arguments[-1]
         lines[:] = [re.sub(r"\bdocs/([\w/-]+)\.md\b", r":doc:`/\1`", line) for line in lines]
 
+    def call(*arguments: Any) -> tuple[str, str | None] | None:
+        signature, returned = arguments[-2:]
+        return signature and (signature.replace("<factory>", "..."), returned)  # else types are not read as Python
+
     app.connect("source-read", read)
+    app.connect("autodoc-process-signature", call)
     app.connect("autodoc-process-docstring", document)
