@@ -527,7 +527,7 @@ class Date(BaseField):
 
 @dataclass(frozen=True)
 class Words(BaseField):
-    """A text of an open or huge vocabulary, as one of the points (v₁, v₂) of a plane with `prime`² points.
+    """A text of an open or huge vocabulary, as one of the `prime` × `prime` points (v₁, v₂) of a plane.
 
     A hash with the `salt` of the release chooses the point; 0, 0 is that of a missing or empty text. Nobody lists the
     values: a server hashes those that it asks about. Whole numbers and truth values count as the text that writes them.

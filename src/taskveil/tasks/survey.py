@@ -61,6 +61,8 @@ class SurveyTask:
     """Means of numbers, counts and dates, shares of categories and flags, and rates of missing values, unbiased for
     every population.
 
+    Two of them::
+
         tv.SurveyTask()                                                # every field
         tv.SurveyTask(["income", "plan"], by="region", pairs=[("plan", "region")], weights={"income": 2.0},
                       histograms={"income": [0, 20e3, 40e3, 80e3]})
