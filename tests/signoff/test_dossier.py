@@ -6,12 +6,14 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 import families
 import taskveil as tv
 from dossiers import Reader, family, model, survey, texts
 from taskveil.errors import BudgetError, DataError
+from taskveil.signoff.fields import described
 from taskveil.signoff.page import page
 
 RELEASES = {"model": model, "survey": survey, "family": family}
@@ -51,6 +53,58 @@ def test_a_survey_says_which_fields_are_asked_and_how_certain_results_are() -> N
     wider = {row["name"]: row["share_of_range"] / margins[row["name"]]["share_of_range"] for row in half}
     assert all(ratio == pytest.approx(2.0) for ratio in wider.values())  # a quarter of the people
     assert tv.dossier(survey()).content["utility"][0]["margins"] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "values"),
+    [
+        (tv.Number(-0.5, 1e6, "kW"), "number", "From -0.5 to 1,000,000 kW. Others count as the nearest limit."),
+        (
+            tv.Count(0, 9, missing=True),
+            "whole number",
+            "From 0 to 9. Others count as the nearest limit. It may be missing.",
+        ),
+        (
+            tv.Category(list("abcdefghij")),
+            "one of some values",
+            "a, b, c, d, e, f, g, h and 2 more. All others count",
+        ),
+        (tv.Flag(), "yes or no", "Yes or no."),
+        (
+            tv.Date("2020-01-01", "2024-12-31"),
+            "date",
+            "From 2020-01-01 to 2024-12-31. Others count as the",
+        ),
+        (tv.Words(101), "text", "Any. A hash of the text is used."),
+    ],
+)
+def test_fields_are_described_in_words(field: Any, kind: str, values: str) -> None:
+    found = described(field, None)
+    assert found[0] == kind
+    assert found[1].startswith(values)
+    assert described(tv.Number(), (0.0, 2.0))[1].startswith("From 0 to 2.")
+
+
+@pytest.mark.parametrize("domain", [tv.Box([0, 0, 0], [1, 2, 1]), tv.Ball(2.0)])
+@pytest.mark.parametrize("method", ["codebook", "task_aware", "task_agnostic", "privacy_agnostic", "means", "constant"])
+def test_no_report_depends_on_a_field_that_stays_on_the_device(method: str, domain: Any) -> None:
+    """Some methods report what their task does not need: then the page must not say that it stays."""
+    rng = np.random.default_rng(1)
+    table = rng.random((200, 3))
+    table[:, 1] += table[:, 0]
+    K = np.diag([1.0, 1.0, 0.0])
+    task = tv.MeanTask(K) if method == "means" else tv.LinearTask(K)
+    veil = tv.design(table, task, epsilon=1.0, method=method, domain=domain)
+    stays = ["Stays" in one["becomes"] for one in tv.dossier(veil).content["fields"]]
+    other = table.copy()
+    other[:, stays] = rng.random((200, sum(stays))) * 5
+    assert (veil.encode(other) == veil.encode(table)).all()
+    if method in ("codebook", "means", "constant"):
+        assert stays[2]
+    if method == "task_agnostic":
+        assert not any(stays)
+    if method == "constant":
+        assert "Nothing can be learned" in tv.dossier(veil, people=9).content["utility"][0]["words"]
 
 
 def test_a_model_says_what_it_lost_beside_one_answer_for_everybody() -> None:

@@ -13,7 +13,7 @@ from taskveil.signoff.evidence import Signature
 from taskveil.signoff.fields import fields_of
 from taskveil.signoff.odds import budget, gains, level, meaning
 from taskveil.signoff.texts import BY_HAND, CHOICE, COLLECTOR, NOT_PROTECTED, PEOPLE_SEE, ROLES, TRAINING
-from taskveil.sweeps.planning import plan_of
+from taskveil.sweeps.planning import margin_text, plan_of
 from taskveil.tasks import MeanTask, ModelTask, SurveyTask
 from taskveil.veil import Family, Veil
 from taskveil.veil.accounting import Cost, compose, reports_within
@@ -258,7 +258,7 @@ def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
                 {
                     "name": row.label.title,
                     "expected": row.label.said(row.value, row.margin(people)),
-                    "margin": row.label.reach(row.margin(people)),
+                    "margin": margin_text(row, people),
                     "share_of_range": row.margin(people) / row.width if row.width > 0 else 0.0,
                 }
                 for row in plan.rows

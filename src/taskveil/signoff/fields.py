@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from taskveil.client.fields import BaseField, Category, Count, Date, Flag, Words
+from taskveil.arrays import Bools
+from taskveil.client.fields import BaseField
+from taskveil.client.latent_encoders import AttributeEncoder, Encoder, LinearEncoder, TabledEncoder
 from taskveil.records.schema import SHOWN_VALUES
 from taskveil.tasks import SurveyTask
-from taskveil.tasks.linear import MatrixTask
 from taskveil.veil import Family, Veil
 from taskveil.veil.channels import channel_of
 from taskveil.veil.surveys import questions
+
+KINDS = {"count": "whole number", "category": "one of some values", "flag": "yes or no", "words": "text"}
+"""Kinds of fields whose names do not explain themselves."""
 
 STAYS = "Stays on the device. No report depends on it."
 
@@ -33,66 +36,63 @@ def fields_of(release: Veil | Family) -> list[dict[str, Any]]:
     return found
 
 
-def _limits(veil: Veil, place: int) -> tuple[float, float]:
-    """Where the design cuts off the field at this place, if the field itself has no bounds."""
-    ends = (getattr(veil.encoder, name, None) for name in ("low", "high"))
-    low, high = (
-        float(end[place]) if isinstance(end, np.ndarray) and veil.schema.unbounded else math.nan for end in ends
-    )
-    return low, high
-
-
-def described(field: BaseField, limits: tuple[float, float]) -> tuple[str, str]:
+def described(field: BaseField, limits: tuple[float, float] | None) -> tuple[str, str]:
     """The kind of a field and its permitted values, in words.
 
     Args:
         field: of the schema.
-        limits: of a number without bounds of its own, those of the design; NaN if there are none.
+        limits: of a number without bounds of its own, those of the design, if there are any.
     """
-    optional = " It may be missing." if field.missing else ""
-    if isinstance(field, Category):
-        listed = ", ".join(field.values[:SHOWN_VALUES])
-        more = len(field.values) - SHOWN_VALUES
-        rest = f" and {more:,} more" if more > 0 else ""
-        return "one of some values", f"{listed}{rest}. All others count as one other value.{optional}"
-    if isinstance(field, Flag):
-        return "yes or no", f"Yes or no.{optional}"
-    if isinstance(field, Date):
-        return "date", f"From {field.low} to {field.high}.{optional}"
-    if isinstance(field, Words):
-        return "any text", f"Any text. A hash maps it to one of {field.prime**2:,} points."
+    kind, optional = KINDS.get(field.kind, field.kind), " It may be missing." if field.missing else ""
+    low, high = limits or (getattr(field, end, None) for end in ("low", "high"))
+    if field.exclusive:
+        more = len(field.words) - SHOWN_VALUES
+        listed = ", ".join(field.words[:SHOWN_VALUES]) + (f" and {more:,} more" if more > 0 else "")
+        return kind, f"{listed}. All others count as one other value.{optional}"
+    if field.reads_as[0] == "share":
+        return kind, f"Yes or no.{optional}"
+    if low is None or high is None:
+        return kind, f"Any. A hash of the text is used.{optional}"
+    first, last = (one if isinstance(one, str) else f"{one:,.10g}" for one in (low, high))
     unit = f" {field.unit}" if field.unit else ""
-    low, high = (field.box[0][0], field.box[1][0]) if field.bounded else limits
-    kind = "whole number" if isinstance(field, Count) else "number"
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return kind, f"Any number{unit and f' (in{unit})'}; the design limits the record as a whole.{optional}"
-    return kind, f"From {low:,.6g} to {high:,.6g}{unit}. Others count as the nearest limit.{optional}"
+    return kind, f"From {first} to {last}{unit}. Others count as the nearest limit.{optional}"
+
+
+def _limits(veil: Veil, place: int) -> tuple[float, float] | None:
+    """Where the encoder cuts off the number at this place, if fields have no bounds."""
+    if not veil.schema.unbounded:
+        return None
+    return float(veil.encoder.low[place]), float(veil.encoder.high[place])
 
 
 def becomes(veil: Veil) -> list[str]:
     """What becomes of every field in the reports of one release."""
-    names, task = veil.schema.names, veil.task
-    if veil.method == "constant":
-        return [STAYS] * len(names)
-    if isinstance(task, SurveyTask):
-        return [_asked(veil, name) for name in names]
-    if isinstance(task, MatrixTask):
-        weighed = np.abs(task.on(veil.schema).K).max(axis=0) > 0
-        used = [bool(weighed[place].any()) for place in veil.schema.fields.places]
-    else:
-        used = [True] * len(names)
+    used = numbers_used(veil.encoder)
     if channel_of(veil.mechanism, veil.decoder).unbiased:
         sent = "Part of an answer that is changed at random before it is sent. Only means over many people are useful."
     else:
         sent = "Used on the device, with the other fields, to choose the report. The value itself is not sent."
-    return [sent if one else STAYS for one in used]
+    survey = isinstance(veil.task, SurveyTask)
+    return [
+        STAYS if not used[place].any() else _asked(veil, name) if survey else sent
+        for name, place in zip(veil.schema, veil.schema.fields.places, strict=True)
+    ]
+
+
+def numbers_used(encoder: Encoder) -> Bools:
+    """(n,): which numbers of a record a report can depend on. The weights of the device decide it, not the task: some
+    methods report what their task does not need. Where weights do not show it, all may be used."""
+    inner = encoder.encoder if isinstance(encoder, TabledEncoder) else encoder
+    if isinstance(inner, LinearEncoder):
+        return np.asarray((inner.weights != 0).any(axis=0))
+    if isinstance(inner, AttributeEncoder):
+        return np.isin(np.arange(inner.width), inner.places)
+    return np.ones(encoder.width, dtype=bool)
 
 
 def _asked(veil: Veil, name: str) -> str:
     """What a survey asks about a field."""
     asked = [one for one in questions(veil) if name in one.fields]
-    if not asked:
-        return STAYS
     share = sum(one.chance for one in asked)
     others = dict.fromkeys(other for one in asked for other in one.fields if other != name)
     beside = f" Some of these questions are about {', '.join(others)} too." if others else ""

@@ -137,7 +137,7 @@ class Plan:
             wide = self.widest(epsilon)
             return (
                 f"ε = {epsilon:g} is the smallest budget of the plan whose margins with {self.people:,} people are all "
-                f"within {said}; the widest is that of {wide.label.title}, {_margin(wide, self.people)}."
+                f"within {said}; the widest is that of {wide.label.title}, {margin_text(wide, self.people)}."
             )
         largest = max(self.epsilons)
         wide = self.widest(largest)
@@ -156,7 +156,7 @@ class Plan:
             lines = [["statistic", "expected", *heads]]
             for rows in self._by_name().values():
                 value = rows[0].label.said(rows[0].value, rows[0].margin(self.people))
-                cells = {row.epsilon: _margin(row, self.people) for row in rows}
+                cells = {row.epsilon: margin_text(row, self.people) for row in rows}
                 lines.append([rows[0].label.title, value, *(cells.get(epsilon, "") for epsilon in self.epsilons)])
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
@@ -332,7 +332,8 @@ def like_volunteers(veil: Veil) -> Floats:
     rng, cells, schema = np.random.default_rng(0), veil.volunteers.cells, veil.schema
     means = cells.together(cells.means)
     middle, variance = cells.overall(tuple(missing_in(schema)))
-    records = middle + np.sqrt(variance) * rng.choice([-1.0, 1.0], (SEEN, len(means)))
+    halves = np.repeat([[-1.0], [1.0]], SEEN // 2, axis=0)
+    records = middle + np.sqrt(variance) * rng.permuted(np.tile(halves, len(means)), axis=0)
     for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
         shares = means[place]
         drawn = (rng.permutation(SEEN)[:, None] + 0.5) / SEEN
@@ -450,7 +451,7 @@ def _as_margin(margin: float) -> float:
     return margin
 
 
-def _margin(row: Expected, people: int) -> str:
+def margin_text(row: Expected, people: int) -> str:
     """A margin in words; one that is wider than the range says nothing, as the interval then would."""
     margin = row.margin(people)
     return row.label.reach(margin) if margin < row.width or not row.width else UNKNOWN
