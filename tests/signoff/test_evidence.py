@@ -53,7 +53,7 @@ def test_the_audit_of_this_release_is_shown(tmp_path: Path) -> None:
         assert content["audit"]["trials"] == 2000
         assert content["checklist"][5]["holds"] is True
     shown = tv.dossier(families.answers(), audit=result()).html()
-    assert f"Passed, {result().date}" in shown
+    assert f"Passed, <span class=date>{result().date}</span>" in shown
     assert "2,000 reports of each of two inputs" in shown
     assert tv.dossier(family(), audit=result_of_family()).content["audit"]["trials"] == 1000
 
@@ -110,7 +110,7 @@ def test_an_audit_that_failed_says_so_first() -> None:
     broken = {"name": "fresh noise", "outcome": "broken", "detail": "Reports repeat."}
     found = {**result().to_dict(), "passed": False, "verdict": "BROKEN. Reports repeat.", "checks": [broken]}
     made = tv.dossier(families.answers(), audit=found)
-    assert "FAILED: do not release" in made.html()
+    assert "Do not release</strong> Failed, " in made.html()
     assert "fresh noise" in made.html()
     assert made.content["checklist"][5]["holds"] is False
 

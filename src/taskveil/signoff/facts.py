@@ -108,6 +108,8 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         planned = compose([whole], delta=_delta(one.delta, rounds)).epsilon
         said = f"{rounds:,} report{'s' if rounds > 1 else ''}"
         words = f"{said} of {budget(one.epsilon)} cost {budget(planned)} together."
+        if rounds == 1:
+            words = f"One report costs {budget(planned)}."
         seen = {1: "the report", 2: "both reports"}.get(rounds, f"all {said}")
         if cap is not None and cap < planned:
             words += f" But devices stop at {budget(cap)}, and make no further report."

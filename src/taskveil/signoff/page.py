@@ -92,17 +92,19 @@ def _glance(content: Content) -> str:
     total, audit, release = content["total"], content["audit"], content["release"]
     planned = NOT_STATED
     if total["epsilon"] is not None:
-        rounds = "" if total["rounds"] is None else f"{total['rounds']:,} rounds: "
+        rounds = "" if total["rounds"] is None else f"{total['rounds']:,} round{'s' if total['rounds'] > 1 else ''}: "
         planned = f"{rounds}{budget(total['epsilon'])}"
     verdict = "No audit was given."
     if audit is not None:
-        verdict = f"{'Passed' if audit['passed'] else 'FAILED: do not release'}, {audit['date']}"
+        failed = "" if audit["passed"] else '<strong class="mark none">Do not release</strong> '
+        result = "Passed" if audit["passed"] else "Failed"
+        verdict = f"{failed}{result}, <span class=date>{_text(audit['date'])}</span>"
     state = {"verified": "Verified", "signed": "Signed, not checked", "unsigned": "Not signed", "unknown": "Not known"}
     promise = content["promise"]
     rows = (
-        ("Privacy budget of one report", _level(promise["level"]) + _text(budget(promise["epsilon"]))),
+        ("Budget of one report", _level(promise["level"]) + _text(budget(promise["epsilon"]))),
         ("Of all planned reports", _level(total["level"]) + _text(planned)),
-        ("Audit", _text(verdict)),
+        ("Audit", verdict),
         ("Signature", _text(state[release["signature"]["state"]])),
         ("Release", f"<code>{_text(release['id'][:12])}…</code>"),
     )
@@ -230,7 +232,7 @@ def _audit(audit: Content | None) -> str:
         f'<p class="{kind}">{_text(audit["verdict"])}</p>{_paragraph(shown)}'
         f"{_paragraph(checked)}{_table(('broken check', 'detail'), rows) if rows else ''}"
         + _paragraph(
-            "An audit can show that a promise is broken. It cannot show that it is kept: that is a proof.", "quiet"
+            "An audit can show that a promise is broken. Only a proof can show that it is kept.", "quiet"
         )
     )
 
@@ -289,6 +291,7 @@ ul { padding-left: 1.2rem; }
 .glance div { background: var(--ground); padding: .6rem .8rem; flex: 1 1 12rem; }
 dt { color: var(--quiet); font-size: .9rem; }
 dd { margin: 0 0 .5rem; }
+.date { white-space: nowrap; }
 .glance dd { margin: 0; font-weight: 600; }
 code { font: .9em ui-monospace, monospace; }
 .mark { padding: .05rem .4rem; border-radius: .2rem; font-size: .9rem; white-space: nowrap; }
@@ -335,6 +338,6 @@ svg .all { fill: var(--all); }
   h2 { margin-top: 1.4rem; }
   tr, li, figure, blockquote, .callout, .glance { break-inside: avoid; }
   thead { display: table-header-group; }
-  svg.odds { max-width: 110mm; }
+  svg.odds { max-width: 92mm; }
 }
 """
