@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import math
 from typing import Any
@@ -13,6 +14,7 @@ import families
 import taskveil as tv
 from dossiers import Reader, family, model, survey, texts
 from taskveil.errors import BudgetError, DataError
+from taskveil.signoff import dossier
 from taskveil.signoff.fields import described
 from taskveil.signoff.page import page
 
@@ -211,6 +213,12 @@ def test_what_is_wrong_is_said(wrong: dict[str, Any]) -> None:
 def test_only_releases_have_one() -> None:
     with pytest.raises(DataError, match="the folder of one"):
         tv.dossier(42)  # type: ignore[arg-type]
+
+
+def test_the_example_of_the_docstring_runs() -> None:
+    found = doctest.testmod(dossier)
+    assert found.attempted >= 5
+    assert found.failed == 0
 
 
 def test_notebooks_get_a_small_table() -> None:

@@ -231,9 +231,7 @@ def _audit(audit: Content | None) -> str:
     return (
         f'<p class="{kind}">{_text(audit["verdict"])}</p>{_paragraph(shown)}'
         f"{_paragraph(checked)}{_table(('broken check', 'detail'), rows) if rows else ''}"
-        + _paragraph(
-            "An audit can show that a promise is broken. Only a proof can show that it is kept.", "quiet"
-        )
+        + _paragraph("An audit can show that a promise is broken. Only a proof can show that it is kept.", "quiet")
     )
 
 
