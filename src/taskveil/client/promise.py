@@ -61,9 +61,9 @@ WEAK = 5.0
 def statement(epsilon: float, delta: float, enforced_by: str) -> str:
     """The sentence that says what (ε, δ)-LDP of one report means. `enforced_by` says how it is kept."""
     exception = f", except with probability {delta:g}" if delta else ""
-    times = odds(epsilon)
-    turned = f"a report can turn even odds between two possible records into odds of up to {times} to 1"
-    weak = f" This is weak protection: {turned}." if epsilon > WEAK else ""
+    times = times_as_likely(epsilon)
+    odds = f"a report can turn even odds between two possible records into odds of up to {times} to 1"
+    weak = f" This is weak protection: {odds}." if epsilon > WEAK else ""
     return (
         f"Whatever a person's record contains, no report becomes more than {times} times as likely as it "
         f"would be for any other record{exception} (ε = {rounded_up(epsilon)}).{weak} {enforced_by} This holds for one "
@@ -85,16 +85,17 @@ def together(spent: float, cap: float) -> str:
     """
     even = "even odds between two people's records become odds of at most"
     so_far = (
-        f" With the reports that this device has recorded so far (ε = {rounded_up(spent)}), {even} {odds(spent)} to 1."
+        f" With the reports that this device has recorded so far (ε = {rounded_up(spent)}), {even} "
+        f"{times_as_likely(spent)} to 1."
     )
     if spent >= cap:
         return f"Reports add up.{so_far} The cap of ε = {rounded_up(cap)} is reached."
     allowed = f" With all reports that the cap of ε = {rounded_up(cap)} allows, "
     become = "they become at most" if spent else even
-    return f"Reports add up.{so_far if spent else ''}{allowed}{become} {odds(cap)} to 1."
+    return f"Reports add up.{so_far if spent else ''}{allowed}{become} {times_as_likely(cap)} to 1."
 
 
-def odds(epsilon: float) -> str:
+def times_as_likely(epsilon: float) -> str:
     """e^ε in three digits or, from 1,000 on, without a fraction; rounded up, so that no sentence promises too much."""
     if epsilon > 30:
         return f"e^{rounded_up(epsilon)}"

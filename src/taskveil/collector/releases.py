@@ -11,7 +11,7 @@ import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.families import FAMILY, FAMILY_SIGNATURE, is_family, read_manifest
-from taskveil.client.promise import odds, round_up
+from taskveil.client.promise import round_up, times_as_likely
 from taskveil.client.reading import SERVER
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.collector.journal import failed
@@ -128,7 +128,7 @@ class Together:
         """The total of several releases: the ε of one report of each, and the number of its rounds."""
         each = list(reports)
         total = round_up(sum((Fraction(epsilon) * rounds for epsilon, rounds in each), Fraction(0)))
-        return cls(rounds=sum(rounds for _, rounds in each), epsilon=total, odds=odds(total))
+        return cls(rounds=sum(rounds for _, rounds in each), epsilon=total, odds=times_as_likely(total))
 
 
 class Releases:
