@@ -71,7 +71,7 @@ def draw(
         for ends, depth in zip(_bands(found, clear=clear, constant=constant), (0.12, 0.35), strict=True):
             ax.fill_between(x, *ends, color=line.get_color(), alpha=depth, linewidth=0)
         off = [row["epsilon"] for row in found if _is_off(row, low, high, shares)]
-        if off:  # an empty line that is not clipped lies in the corner of the figure, and layouts make room for it
+        if off:  # an empty line that is not clipped lies in the corner of the figure, and widens the margins of layouts
             edge, mark = (low, "v") if shares else (high, "^")
             ax.plot(off, [edge] * len(off), mark, color=line.get_color(), clip_on=False)
     if not means:
