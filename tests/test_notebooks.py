@@ -177,6 +177,14 @@ def test_a_plot_is_axes_or_a_file(results: dict[str, Any], name: str, tmp_path: 
         what.plot(tmp_path / "p.png", ax=mine)
 
 
+def test_axes_have_numbers_and_no_source_of_formulas() -> None:
+    points = tuple(Point.of("m", e, 0, np.full(50, 10.0**5 / e)) for e in (1.0, 1000.0))
+    ax = Frontier(points=points, clear=0.0, constant=0.0).plot()
+    labels = [label.get_text() for label in ax.get_yticklabels(which="both")]
+    assert any(label[:1].isdigit() for label in labels)
+    assert not any("$" in label for label in labels)
+
+
 @pytest.mark.parametrize("name", DRAWN)
 def test_pictures_share_a_figure(results: dict[str, Any], name: str, tmp_path: Path) -> None:
     """A layout that finds no room warns, and warnings are errors here."""

@@ -78,9 +78,6 @@ def draw(
         ax.axhline(1 if shares else clear, color="grey", linestyle="-.", linewidth=1, label="no privacy")
         ax.axhline(0 if shares else constant, color="grey", linestyle=":", label="one answer for everybody")
     ax.set(xscale="log", yscale="log" if means else "linear", ylim=(low, high))
-    if means:
-        ax.yaxis.set_major_formatter(lambda loss, _: f"{loss:,g}")  # names are no formulas, so labels are none either
-        ax.yaxis.set_minor_formatter("")
     ax.set_xlabel("privacy budget ε (smaller is more private)")
     loss = "squared error of the mean × people" if means else "task loss (lower is better)"
     ax.set_ylabel("share of the usable signal kept" if shares else loss)

@@ -43,11 +43,11 @@ from taskveil.veil.surveys import Question, questions
 from taskveil.veil.veil import as_epsilon
 from taskveil.veil.volunteers import missing_in
 
-UNKNOWN = "unknown"
-"""In place of a margin that is wider than the range of the statistic."""
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+UNKNOWN = "unknown"
+"""In place of a margin that is wider than the range of the statistic."""
 
 
 @dataclass(frozen=True, kw_only=True)
