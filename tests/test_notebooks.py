@@ -114,6 +114,7 @@ def test_results_are_small_tables_of_escaped_text(results: dict[str, Any], name:
     assert reader.tags.count("table") == 1
     assert len(shown) < 12_000
     assert "script" not in reader.tags
+    assert shown.startswith('<div class="tex2jax_ignore mathjax_ignore">')  # names with a $ are no formulas
 
 
 @pytest.mark.parametrize("name", ["Veil", "Guarantee", "Family", "Cost"])

@@ -42,7 +42,8 @@ def summary(
     lines += [_row(left, "td", width, across)] if left else []
     table = f'<div style="overflow-x:auto"><table>{"".join(lines)}</table></div>' if lines else ""
     words = "".join(f"<p>{_text(sentence, 600)}</p>" for sentence in sentences if sentence)
-    return f"<div><p><strong>{_text(title, 120)}</strong></p>{words}{table}</div>"
+    # The classes keep notebooks from reading names with a $ as formulas.
+    return f'<div class="tex2jax_ignore mathjax_ignore"><p><strong>{_text(title, 120)}</strong></p>{words}{table}</div>'
 
 
 def _row(cells: Sequence[str], tag: str, width: int, across: int) -> str:
