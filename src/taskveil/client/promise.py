@@ -59,16 +59,23 @@ WEAK = 5.0
 
 
 def statement(epsilon: float, delta: float, enforced_by: str) -> str:
-    """The sentence that says what (ε, δ)-LDP of one report means. `enforced_by` says how it is kept."""
-    exception = f", except with probability {delta:g}" if delta else ""
-    times = times_as_likely(epsilon)
-    odds = f"a report can turn even odds between two possible records into odds of up to {times} to 1"
+    """The sentences that say what (ε, δ)-LDP of one report means. `enforced_by` says how it is kept."""
+    odds = (
+        f"a report can turn even odds between two possible records into odds of up to {times_as_likely(epsilon)} to 1"
+    )
     weak = f" This is weak protection: {odds}." if epsilon > WEAK else ""
     return (
-        f"Whatever a person's record contains, no report becomes more than {times} times as likely as it "
-        f"would be for any other record{exception} (ε = {rounded_up(epsilon)}).{weak} {enforced_by} This holds for one "
-        "report per person, for every input including malformed ones, and whatever anyone else knows or computes from "
-        "the report."
+        f"{in_a_sentence(epsilon, delta)}{weak} {enforced_by} This holds for one report per person, for every input "
+        "including malformed ones, and whatever anyone else knows or computes from the report."
+    )
+
+
+def in_a_sentence(epsilon: float, delta: float) -> str:
+    """What (ε, δ)-LDP of one report means, in one sentence: the first of its `statement`."""
+    exception = f", except with probability {delta:g}" if delta else ""
+    return (
+        f"Whatever a person's record contains, no report becomes more than {times_as_likely(epsilon)} times as likely "
+        f"as it would be for any other record{exception} (ε = {rounded_up(epsilon)})."
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Bools
-from taskveil.client.fields import BaseField
+from taskveil.client.base_field import BaseField
 from taskveil.client.latent_encoders import AttributeEncoder, Encoder, LinearEncoder, TabledEncoder
 from taskveil.records.schema import SHOWN_VALUES
 from taskveil.tasks import SurveyTask
