@@ -13,7 +13,7 @@ from taskveil.client.device import Device
 from taskveil.client.families import DeviceFamily, draw, family_statement, load_family, single
 from taskveil.client.latent_encoders import Function
 from taskveil.client.ledger import RESTORE, Ledger, default_path
-from taskveil.client.promise import rounded_up
+from taskveil.client.promise import rounded_up, together
 from taskveil.client.signatures import read_key
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import Report
@@ -96,8 +96,12 @@ class Client:
 
     @property
     def statement(self) -> str:
-        """The promise in words, for the person to read. It comes from the mechanism, not from the release's text."""
-        return family_statement(self._family, self._offered)
+        """The promise in words, for the person to read: what one report means, and what all reports in the ledger mean
+        together, those so far and those that the cap allows.
+
+        It comes from the mechanism and the ledger, not from the release's text.
+        """
+        return f"{family_statement(self._family, self._offered)} {together(self.ledger.spent, self.cap)}"
 
     def report(self, x: Any, *, round: str | int = "0") -> Report:
         """The report of this round: a new one from the record x, or the one that was made before, byte for byte.

@@ -61,9 +61,9 @@ WEAK = 5.0
 def statement(epsilon: float, delta: float, enforced_by: str) -> str:
     """The sentence that says what (ε, δ)-LDP of one report means. `enforced_by` says how it is kept."""
     exception = f", except with probability {delta:g}" if delta else ""
-    times = _times(epsilon)
-    odds = f"a report can turn even odds between two possible records into odds of up to {times} to 1"
-    weak = f" This is weak protection: {odds}." if epsilon > WEAK else ""
+    times = odds(epsilon)
+    turned = f"a report can turn even odds between two possible records into odds of up to {times} to 1"
+    weak = f" This is weak protection: {turned}." if epsilon > WEAK else ""
     return (
         f"Whatever a person's record contains, no report becomes more than {times} times as likely as it "
         f"would be for any other record{exception} (ε = {rounded_up(epsilon)}).{weak} {enforced_by} This holds for one "
@@ -72,7 +72,27 @@ def statement(epsilon: float, delta: float, enforced_by: str) -> str:
     )
 
 
-def _times(epsilon: float) -> str:
+def together(spent: float, cap: float) -> str:
+    """The sentences that say what all reports of one person reveal together: those recorded so far, and all that the
+    cap allows.
+
+    Budgets add up, whatever the records of the rounds are. So odds between two people, even before the first report,
+    are at most e^ε to 1 after reports that cost ε together.
+
+    Args:
+        spent: what the recorded reports cost together; 0 if there is none.
+        cap: what all reports may cost together; it counts as kept to 12 digits.
+    """
+    even = "even odds between two people's records become odds of at most"
+    so_far = f" With the reports that this device has recorded so far (ε = {rounded_up(spent)}), {even} {odds(spent)} to 1."
+    if spent >= cap:
+        return f"Reports add up.{so_far} The cap of ε = {rounded_up(cap)} is reached."
+    allowed = f" With all reports that the cap of ε = {rounded_up(cap)} allows, "
+    become = "they become at most" if spent else even
+    return f"Reports add up.{so_far if spent else ''}{allowed}{become} {odds(cap)} to 1."
+
+
+def odds(epsilon: float) -> str:
     """e^ε in three digits or, from 1,000 on, without a fraction; rounded up, so that no sentence promises too much."""
     if epsilon > 30:
         return f"e^{rounded_up(epsilon)}"
