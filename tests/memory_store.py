@@ -71,6 +71,10 @@ class MemoryStore:
         self._releases[release] = replace(self._releases[release], open=open)
         self._version += 1
 
+    def plan(self, release: str, rounds: int) -> None:
+        self._releases[release] = replace(self._releases[release], planned=rounds)
+        self._version += 1
+
     def open_round(self, release: str, name: str) -> None:
         with self._lock:
             found = self._releases[release]

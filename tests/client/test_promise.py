@@ -69,8 +69,8 @@ def test_a_person_who_has_not_reported_reads_what_the_cap_means() -> None:
 def test_after_reports_the_total_stands_beside_the_cap() -> None:
     assert together(9.0, 60.0) == (
         "Reports add up. With the reports that this device has recorded so far (ε = 9), even odds between two people's "
-        "records become odds of at most 8,104 to 1. With all reports that the cap of ε = 60 allows, they become at most "
-        "e^60 to 1."
+        "records become odds of at most 8,104 to 1. With all reports that the cap of ε = 60 allows, they become at "
+        "most e^60 to 1."
     )
 
 

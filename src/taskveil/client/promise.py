@@ -84,7 +84,9 @@ def together(spent: float, cap: float) -> str:
         cap: what all reports may cost together; it counts as kept to 12 digits.
     """
     even = "even odds between two people's records become odds of at most"
-    so_far = f" With the reports that this device has recorded so far (ε = {rounded_up(spent)}), {even} {odds(spent)} to 1."
+    so_far = (
+        f" With the reports that this device has recorded so far (ε = {rounded_up(spent)}), {even} {odds(spent)} to 1."
+    )
     if spent >= cap:
         return f"Reports add up.{so_far} The cap of ε = {rounded_up(cap)} is reached."
     allowed = f" With all reports that the cap of ε = {rounded_up(cap)} allows, "

@@ -15,7 +15,7 @@ from taskveil.client.reading import CLIENT
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import ProblemType
-from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, merged
+from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, Together, merged
 from taskveil.collector.store import StoredRelease
 from taskveil.errors import printable
 from taskveil.estimates.assumed import Assumption, assumptions
@@ -49,6 +49,14 @@ class GuaranteeShape(Shape):
     enforced_by: str
 
 
+class TogetherShape(Shape):
+    """What a person has spent who reported in all of these rounds. Budgets add up."""
+
+    rounds: Count
+    epsilon: float
+    odds: Annotated[str, Field(description="Even odds between two people's records become odds of at most this to 1.")]
+
+
 class ReleaseShape(Shape):
     """A release and its stored reports."""
 
@@ -60,6 +68,8 @@ class ReleaseShape(Shape):
     rounds: list[RoundShape]
     reports: Count
     guarantee: GuaranteeShape
+    so_far: Annotated[TogetherShape, Field(description="All rounds that it has had, also deleted ones.")]
+    planned: Annotated[TogetherShape | None, Field(description="All planned rounds; null if the operator stated none.")]
     attributes: list[str]
     outputs: list[str]
     report_bytes: Count
@@ -90,6 +100,10 @@ class ReleasesShape(Shape):
     """All releases that the token may see. A family stands for its members."""
 
     releases: list[FamilyShape | ReleaseShape]
+    together: Annotated[
+        TogetherShape,
+        Field(description="All rounds of all these releases: budgets of different releases add up too."),
+    ]
 
 
 class ForgottenShape(Shape):
@@ -245,6 +259,7 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
             "rounds": list(stored.rounds),
             "reports": sum(one.reports for one in shapes),
             "guarantee": family.guarantee,
+            **totals(family.guarantee.epsilon, stored),
             "outputs": list(dict.fromkeys(name for one in shapes for name in one.outputs)),
             "report_bytes": max(one.report_bytes for one in shapes),
             "client_bytes": sum(one.client_bytes for one in shapes) + len(found.files[FAMILY]),
@@ -266,6 +281,12 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
     )
 
 
+def totals(epsilon: float, stored: StoredRelease) -> dict[str, Together | None]:
+    """What the rounds so far and the planned ones add up to, at this ε for each report."""
+    planned = None if stored.planned is None else Together.of([(epsilon, stored.planned)])
+    return {"so_far": Together.of([(epsilon, stored.had)]), "planned": planned}
+
+
 def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
     """A release for an answer; `stored` is its newest state in the store."""
     veil = found.veil
@@ -279,6 +300,7 @@ def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
             "rounds": list(stored.rounds),
             "reports": sum(one.reports for one in stored.rounds),
             "guarantee": veil.guarantee,
+            **totals(veil.guarantee.epsilon, stored),
             "attributes": [printable(name) for name in veil.columns or veil.schema.names],
             "outputs": [] if veil.outputs is None else [printable(name) for name in veil.outputs.names],
             "report_bytes": veil.mechanism.layout.length,

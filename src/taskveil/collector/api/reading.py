@@ -21,13 +21,14 @@ from taskveil.collector.api.openapi import (
     ReleaseId,
     ReleasesShape,
     RoundName,
+    TogetherShape,
     problems,
     shape_of,
 )
 from taskveil.collector.estimating import EstimateRequest
 from taskveil.collector.exporting import TYPE, exported
 from taskveil.collector.problems import ProblemError, ProblemType
-from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, parts_of
+from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, Together, parts_of
 from taskveil.collector.running import collector_of
 from taskveil.collector.store import SHOWN_ID_DIGITS
 from taskveil.collector.tokens import belongs
@@ -63,13 +64,13 @@ async def releases(request: Request, token: Reader) -> ReleasesShape:
         family = collector.releases.family_of(one.stored.id)
         id = family if family is not None and token.release != one.stored.id else one.stored.id
         shown.setdefault(id, collector.releases.either(id))
-    return ReleasesShape(
-        releases=[
-            shape_of(one, stored)
-            for id, one in shown.items()
-            if token.release in (None, id) and {part.stored.id for part in parts_of(one)} <= stored.keys()
-        ]
-    )
+    listed = [
+        shape_of(one, stored)
+        for id, one in shown.items()
+        if token.release in (None, id) and {part.stored.id for part in parts_of(one)} <= stored.keys()
+    ]
+    total = Together.of((one.guarantee.epsilon, one.so_far.rounds) for one in listed)
+    return ReleasesShape(releases=listed, together=TogetherShape.model_validate(total))
 
 
 @router.get(
