@@ -38,6 +38,9 @@ class MemoryStore:
     def close(self) -> None:
         self.closed = True
 
+    def size(self) -> tuple[int, int | None]:
+        return 0, None
+
     def ping(self) -> None:
         if self.failure is not None:
             raise self.failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI
@@ -104,6 +105,43 @@ class ReleasesShape(Shape):
         TogetherShape,
         Field(description="All rounds of all these releases: budgets of different releases add up too."),
     ]
+
+
+class FatesShape(Shape):
+    """How many reports of a release had each fate since the collector started."""
+
+    accepted: Count
+    duplicate: Annotated[Count, Field(description="Stored before with the same bytes: they count once.")]
+    conflict: Annotated[Count, Field(description="Stored before with other bytes, and refused.")]
+    closed: Annotated[Count, Field(description="For a round that had just been closed.")]
+    refused: Annotated[Count, Field(description="Reports that no device can have made.")]
+
+
+class ReleaseStatusShape(Shape):
+    """The state of a release or family."""
+
+    id: ReleaseId
+    hours_since_report: Annotated[
+        int | None, Field(description="Whole hours, from memory; null: none came since the collector started.")
+    ]
+    fates: FatesShape
+
+
+class DatabaseShape(Shape):
+    """The database and its disk."""
+
+    bytes: Count
+    free_bytes: Annotated[int | None, Field(description="Null if the disk is another machine's.")]
+
+
+class StatusShape(Shape):
+    """The state of the collector."""
+
+    hours: Annotated[Count, Field(description="Since this process started.")]
+    releases: list[ReleaseStatusShape]
+    database: Annotated[DatabaseShape | None, Field(description="Null unless the token is for all releases.")]
+    token_expires: Annotated[datetime | None, Field(description="The token of this request; null: never.")]
+    uploads_expire: Annotated[datetime | None, Field(description="The next upload token that expires; null: none.")]
 
 
 class ForgottenShape(Shape):
@@ -298,7 +336,7 @@ def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
             "open": stored.open,
             "current": stored.current,
             "rounds": list(stored.rounds),
-            "reports": sum(one.reports for one in stored.rounds),
+            "reports": stored.reports,
             "guarantee": veil.guarantee,
             **totals(veil.guarantee.epsilon, stored),
             "attributes": [printable(name) for name in veil.columns or veil.schema.names],

@@ -166,6 +166,10 @@ class Store(ABC):
         """Delete a round for good, in the database's files too. Returns how many reports it had."""
 
     @abstractmethod
+    def size(self) -> tuple[int, int | None]:
+        """The bytes of the database, and those that are free on its disk; None if this machine does not know them."""
+
+    @abstractmethod
     def ping(self) -> None:
         """StoreUnavailableError unless the database answers and can be written to."""
 

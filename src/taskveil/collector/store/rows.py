@@ -86,6 +86,11 @@ class StoredRelease:
         """How many rounds it has had. People may have reported in all of them, also in deleted ones."""
         return len(self.rounds) + self.forgotten
 
+    @property
+    def reports(self) -> int:
+        """How many reports it has in all rounds."""
+        return sum(one.reports for one in self.rounds)
+
     def takes(self, round: str) -> bool:
         """Whether the round of this name takes reports now."""
         return self.open and any(one.open for one in self.rounds if one.name == round)
