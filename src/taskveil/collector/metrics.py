@@ -7,7 +7,8 @@ creates the folder and names it in the workers' environment, because prometheus_
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections import Counter as Counts
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -87,14 +88,14 @@ class Metrics:
             if count:
                 self._reports.labels(release[:SHOWN_ID_DIGITS], fate).inc(int(count))
 
-    def fates(self, releases: Iterable[str]) -> dict[str, int]:
-        """How many reports of these releases had each fate, in all workers since the collector started. Blocks."""
-        found = dict.fromkeys([*(fate.name.lower() for fate in Fate), "refused"], 0)
-        shown = {release[:SHOWN_ID_DIGITS] for release in releases}
+    def fates(self) -> dict[str, Counts[str]]:
+        """How many reports had each fate, by the short id of their release: in all workers, since the collector
+        started. Blocks."""
+        found: dict[str, Counts[str]] = {}
         for metric in self._shared().collect():
             for sample in metric.samples if metric.name == "taskveil_reports" else ():
-                if sample.labels["release"] in shown:
-                    found[sample.labels["fate"]] += int(sample.value)
+                fates = found.setdefault(sample.labels["release"], Counts())
+                fates[sample.labels["fate"]] += int(sample.value)
         return found
 
     def committed(self, seconds: float, reports: int) -> None:

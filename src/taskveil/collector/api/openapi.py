@@ -110,11 +110,11 @@ class ReleasesShape(Shape):
 class FatesShape(Shape):
     """How many reports of a release had each fate since the collector started."""
 
-    accepted: Count
-    duplicate: Annotated[Count, Field(description="Stored before with the same bytes: they count once.")]
-    conflict: Annotated[Count, Field(description="Stored before with other bytes, and refused.")]
-    closed: Annotated[Count, Field(description="For a round that had just been closed.")]
-    refused: Annotated[Count, Field(description="Reports that no device can have made.")]
+    accepted: Count = 0
+    duplicate: Annotated[Count, Field(description="Stored before with the same bytes: they count once.")] = 0
+    conflict: Annotated[Count, Field(description="Stored before with other bytes, and refused.")] = 0
+    closed: Annotated[Count, Field(description="For a round that had just been closed.")] = 0
+    refused: Annotated[Count, Field(description="Reports that no device can have made.")] = 0
 
 
 class ReleaseStatusShape(Shape):

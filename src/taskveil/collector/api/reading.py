@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Any
@@ -76,16 +77,17 @@ async def status(request: Request, token: Reader) -> StatusShape:
     collector = collector_of(request)
     arrivals, tokens = collector.arrivals, collector.tokens
     arrivals.look(await asyncio.to_thread(collector.store.releases))
+    counted = await asyncio.to_thread(collector.metrics.fates)
+    size = await asyncio.to_thread(collector.store.size) if token.release is None else None
 
     def shown(id: str) -> ReleaseStatusShape:
         parts = [one.stored.id for one in parts_of(collector.releases.either(id))]
-        fates = FatesShape(**collector.metrics.fates(parts))
-        return ReleaseStatusShape(id=id, hours_since_report=arrivals.since(parts), fates=fates)
+        fates = sum((counted.get(part[:SHOWN_ID_DIGITS], Counter()) for part in parts), Counter[str]())
+        return ReleaseStatusShape(id=id, hours_since_report=arrivals.since(parts), fates=FatesShape(**fates))
 
-    size = await asyncio.to_thread(collector.store.size) if token.release is None else None
     return StatusShape(
         hours=arrivals.hours,
-        releases=await asyncio.to_thread(lambda: [shown(id) for id in _visible(collector, token)]),
+        releases=[shown(id) for id in _visible(collector, token)],
         database=None if size is None else DatabaseShape(bytes=size[0], free_bytes=size[1]),
         token_expires=token.expires,
         uploads_expire=tokens.uploads_expire(token.release),
