@@ -97,14 +97,14 @@ def test_below_the_table_epsilon_adds_up(folder: Path, veil: tv.Veil) -> None:
     run("collection", "end", "renewal", "2026-W46")
     run("collection", "forget", "renewal", "2026-W46", "--yes")
     twice = f"spent ε = {rounded_up(2 * epsilon)} (odds of at most {odds(2 * epsilon)} to 1)."
-    assert f"{each} all 2 rounds {twice}" in run("collection", "status")
+    assert f"{each} each of its 2 rounds {twice}" in run("collection", "status")
     assert "planned" not in run("collection", "status"), "no plan is invented"
     run("collection", "open", "renewal", "--planned-rounds", "52")
     shown = run("collection", "status")
     planned = (
         f"The 52 planned rounds add up to ε = {rounded_up(52 * epsilon)} (odds of at most {odds(52 * epsilon)} to 1)."
     )
-    assert f"{each} all 2 rounds {twice} {planned}" in shown
+    assert f"{each} each of its 2 rounds {twice} {planned}" in shown
     assert "different releases" not in shown
 
 

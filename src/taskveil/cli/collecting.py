@@ -89,7 +89,7 @@ def _totals(known: Mapping[str, tuple[StoredRelease, float]]) -> list[str]:
 
     lines = []
     for release, epsilon in known.values():
-        rounds = "its round" if release.had == 1 else f"all {release.had} rounds"
+        rounds = "its round" if release.had == 1 else f"each of its {release.had} rounds"
         line = f"{release.name}: ε = {rounded_up(epsilon)} for each report. "
         line += f"A person who reported in {rounds} spent {spent(Together.of([(epsilon, release.had)]))}."
         if release.planned is not None:

@@ -26,7 +26,15 @@ export function tabs(releases, chosen) {
         "span",
         { class: "facts" },
         el("code", {}, short(release.id)),
-        ` · ε = ${budget(release.guarantee.epsilon)} and ${size(release.report_bytes)} a report · ε = ${budget(release.so_far.epsilon)} so far`,
+        ` · ${size(release.report_bytes)} a report`,
+        el("br"),
+        [
+          `ε = ${budget(release.guarantee.epsilon)} a report`,
+          `${budget(release.so_far.epsilon)} so far`,
+          release.planned && `${budget(release.planned.epsilon)} planned`,
+        ]
+          .filter(Boolean)
+          .join(" · "),
       ),
     ),
   );
@@ -116,7 +124,7 @@ export function promise({ guarantee, so_far: soFar, planned }, releases, all) {
     el(
       "ul",
       { id: "together" },
-      el("li", {}, `A person who reported in ${soFar.rounds === 1 ? "its round" : `all ${soFar.rounds} rounds`} spent ${total(soFar)}.`),
+      el("li", {}, `A person who reported in ${soFar.rounds === 1 ? "its round" : `each of its ${soFar.rounds} rounds`} spent ${total(soFar)}.`),
       planned && el("li", {}, `${many(planned.rounds, "planned round")} add up to ${total(planned)}.`),
       releases > 1 &&
         el("li", {}, `Budgets of different releases add up too: all rounds of all ${releases} releases together are ${total(all)}.`),

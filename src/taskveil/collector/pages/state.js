@@ -19,7 +19,7 @@ export function state(id, status) {
     bytes !== undefined && ["Database", size(bytes)],
     typeof free === "number" && ["Free disk space", size(free), tight],
     ["Your token expires", expiry(status.token_expires), soon(status.token_expires)],
-    ["Next upload token expires", expiry(status.uploads_expire), soon(status.uploads_expire)],
+    ["Upload token expires", expiry(status.uploads_expire), soon(status.uploads_expire)],
   ];
   return [
     el("h3", { id: "state-title" }, "State of the collector"),
