@@ -27,11 +27,11 @@ RNG = np.random.default_rng(4)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Seconds that a test moves on."""
     now = [10 * 3600.0 + 1800]
     monkeypatch.setattr(watching, "monotonic", lambda: now[0])
-    yield now
+    return now
 
 
 def release(reports: int, id: str = "a") -> StoredRelease:

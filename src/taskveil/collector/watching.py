@@ -1,10 +1,11 @@
 """When reports came last: to the hour, and in the memory of this process only.
 
-**Promise.** No file, log or database has this time, and an answer shows nothing finer than an hour, however often one asks.
+**Promise.** No file, log or database has this time, and nobody who asks later learns more than the hour. A person who
+asks often sees when the number of reports grows, as in /v1/releases.
 
-**How.** It follows from the number of stored reports of each release, which is looked at once an hour and when somebody asks.
-So every worker knows it, whichever of them took the report. Hours begin at fixed times: if the hours since the report were
-rounded instead, the moment at which the answer changes would show the minute.
+**How.** It follows from the number of stored reports of each release, which is looked at once an hour and for each
+request. So every worker knows it, whichever of them took the report. Hours begin at fixed times: if the time since the
+report were rounded instead, the moment at which the answer changes would show the minute.
 """
 
 from __future__ import annotations

@@ -76,7 +76,8 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
 
 
 def _serve_pages(app: FastAPI, demo: Path | None) -> None:
-    """Serve the page, the viewer of the API and their files, and those of the demonstration. The policy in `Guard` lets nothing else in."""
+    """Serve the page, the viewer of the API and their files, and those of the demonstration. The policy in `Guard` lets
+    nothing else in."""
     folder = Path(__file__).parents[1] / "pages"
     app.add_route("/", lambda _: FileResponse(folder / "index.html"), include_in_schema=False)
     app.add_route("/docs", lambda _: FileResponse(folder / "docs.html"), include_in_schema=False)
