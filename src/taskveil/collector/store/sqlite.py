@@ -246,8 +246,11 @@ class SqliteStore(Store):
 
     def size(self) -> tuple[int, int | None]:
         """As `Store.size`, with the log."""
-        files = [self._file.with_name(self._file.name + end) for end in ("", "-wal", "-shm")]
-        return sum(one.stat().st_size for one in files if one.exists()), shutil.disk_usage(self._file.parent).free
+        used = 0
+        for end in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):  # SQLite deletes the log when the last connection is closed
+                used += self._file.with_name(self._file.name + end).stat().st_size
+        return used, shutil.disk_usage(self._file.parent).free
 
     def _rewrite(self) -> None:
         """Rewrite the file in the order of ids, and empty the log."""
