@@ -137,7 +137,7 @@ class Plan:
             wide = self.widest(epsilon)
             return (
                 f"ε = {epsilon:g} is the smallest budget of the plan whose margins with {self.people:,} people are all "
-                f"within {said}; the widest is that of {wide.label.title}, {_margin(wide, self.people)}."
+                f"within {said}; the widest is that of {wide.label.title}, {margin_text(wide, self.people)}."
             )
         largest = max(self.epsilons)
         wide = self.widest(largest)
@@ -156,7 +156,7 @@ class Plan:
             lines = [["statistic", "expected", *heads]]
             for rows in self._by_name().values():
                 value = rows[0].label.said(rows[0].value, rows[0].margin(self.people))
-                cells = {row.epsilon: _margin(row, self.people) for row in rows}
+                cells = {row.epsilon: margin_text(row, self.people) for row in rows}
                 lines.append([rows[0].label.title, value, *(cells.get(epsilon, "") for epsilon in self.epsilons)])
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
@@ -311,10 +311,44 @@ def plan(
 
 
 def plan_of(veil: Veil, *, people: int = 10_000) -> Plan:
-    """The expected margins of a survey that is designed already, for so many people."""
+    """The expected margins of a survey or of means that are designed already, for so many people like the volunteers.
+    Those of means need the sums over the volunteers in the release."""
     epsilon = veil.guarantee.epsilon
+    if isinstance(veil.task, SurveyTask):
+        rows = tuple(_survey(veil, epsilon))
+    elif isinstance(veil.task, MeanTask):
+        rows = tuple(_means(veil, like_volunteers(veil), epsilon))
+    else:
+        raise TaskError("only surveys and means have margins: a design for answers of single people has a loss.")
     basis = "Computed for people like the volunteers of the design."
-    return Plan(people=people, epsilons=(epsilon,), rows=tuple(_survey(veil, epsilon)), kept=(), basis=basis)
+    return Plan(people=people, epsilons=(epsilon,), rows=rows, kept=(), basis=basis)
+
+
+def like_volunteers(veil: Veil) -> Floats:
+    """Records (SEEN, n) with the means, variances and shares of the volunteers that the release keeps, fields
+    independent: numbers are one standard deviation above or below their mean."""
+    if veil.volunteers is None:
+        raise DataError("this release keeps no sums over its volunteers, so the margins of its means are not known.")
+    rng, cells, schema = np.random.default_rng(0), veil.volunteers.cells, veil.schema
+    means = cells.together(cells.means)
+    middle, variance = cells.overall(tuple(missing_in(schema)))
+    halves = np.repeat([[-1.0], [1.0]], SEEN // 2, axis=0)
+    records = middle + np.sqrt(variance) * rng.permuted(np.tile(halves, len(means)), axis=0)
+    for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
+        shares = means[place]
+        drawn = (rng.permutation(SEEN)[:, None] + 0.5) / SEEN
+        if field.exclusive:
+            ends = np.cumsum(shares)
+            records[:, place] = (drawn < ends) & (drawn >= ends - shares)
+            continue
+        if field.reads_as[0] == "share":
+            records[:, place.start] = drawn[:, 0] < middle[place.start]
+        if field.flagged:
+            lost = rng.permutation(SEEN) < SEEN * shares[-1]
+            records[:, place.stop - 1] = lost
+            records[lost, place] = field.expand([None])[0]
+    records = np.where(np.isnan(records[:, : schema.width]), means[: schema.width], records[:, : schema.width])
+    return np.asarray(np.clip(records, veil.encoder.low, veil.encoder.high))
 
 
 def records_of(schema: Schema, count: int = 5_000) -> Any:
@@ -417,7 +451,7 @@ def _as_margin(margin: float) -> float:
     return margin
 
 
-def _margin(row: Expected, people: int) -> str:
+def margin_text(row: Expected, people: int) -> str:
     """A margin in words; one that is wider than the range says nothing, as the interval then would."""
     margin = row.margin(people)
     return row.label.reach(margin) if margin < row.width or not row.width else UNKNOWN
