@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,8 @@ class Audit:
 
     `passed` means: nothing found contradicts the claim, neither the bound nor any of the structural `checks` (of which
     there are none if they were not asked for, and some may not apply). It is not a proof.
+
+    `release` is the id of the veil that was attacked, None for a function; `date` is the day of the audit (UTC).
     """
 
     epsilon_lower: float
@@ -80,6 +83,8 @@ class Audit:
     findings: tuple[Finding, ...]
     checks: tuple[Check, ...]
     sketch: Sketch
+    release: str | None = None
+    date: str = ""
 
     @property
     def passed(self) -> bool:
@@ -136,6 +141,8 @@ class Audit:
             "delta": self.delta,
             "confidence": self.confidence,
             "trials": self.trials,
+            "release": self.release,
+            "date": self.date,
             "findings": [asdict(finding) for finding in self.findings],
             "checks": [{**asdict(check), "passed": check.passed} for check in self.checks],
         }
@@ -205,6 +212,8 @@ def audit(
         findings=tuple(finding for finding, _ in attacks),
         checks=checks,
         sketch=attacks[best][1],
+        release=None if target.veil is None else target.veil.release_id,
+        date=datetime.now(UTC).date().isoformat(),
     )
 
 

@@ -43,6 +43,8 @@ class FamilyAudit:
     checks: tuple[Check, ...]
     epsilon_claimed: float
     """The family's ε: the largest of its members."""
+    release: str
+    """The id of the family."""
 
     @property
     def epsilon_lower(self) -> float:
@@ -68,12 +70,17 @@ class FamilyAudit:
         return f"{worst.verdict} (member {name}, the worst of {len(self.members)}){more}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the sketches, ready for JSON."""
+        """Everything but the sketches, ready for JSON. Trials and confidence are those of every member."""
+        first = next(iter(self.members.values()))
         return {
             "passed": self.passed,
             "verdict": self.verdict,
             "epsilon_lower": self.epsilon_lower,
             "epsilon_claimed": self.epsilon_claimed,
+            "confidence": first.confidence,
+            "trials": first.trials,
+            "release": self.release,
+            "date": first.date,
             "checks": [{"name": one.name, "outcome": one.outcome, "detail": one.detail} for one in self.checks],
             "members": {name: one.to_dict() for name, one in self.members.items()},
         }
@@ -93,7 +100,7 @@ def audit_family(family: Family, *, structural: bool, progress: Progress | None,
     tell("the draw of the members", parts / (parts + 1))
     checks = family_checks(family, rest["trials"]) if structural else ()
     tell("done", 1.0)
-    return FamilyAudit(members=found, checks=checks, epsilon_claimed=family.epsilon)
+    return FamilyAudit(members=found, checks=checks, epsilon_claimed=family.epsilon, release=family.release_id)
 
 
 def family_checks(family: Family, trials: int) -> tuple[Check, ...]:
