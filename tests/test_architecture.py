@@ -46,11 +46,12 @@ MAY_IMPORT = {
     "sklearn": {*up_to("designs"), "sklearn"},
     "sweeps": {*up_to("peers"), "estimates", "jobs", "sweeps"},
     "experiments": {*up_to("peers"), "sweeps", "auditing", "experiments"},
+    "signoff": {*up_to("veil"), "estimates", "sweeps", "auditing", "signoff"},
     "cli": {
         *up_to("peers"),
-        *("sweeps", "estimates", "collector", "auditing", "jobs", "experiments", "datasets", "cli"),
+        *("sweeps", "estimates", "collector", "auditing", "jobs", "experiments", "datasets", "signoff", "cli"),
     },
-    "__init__": {*up_to("designs"), "sklearn", "sweeps", "estimates", "auditing", "datasets"},
+    "__init__": {*up_to("designs"), "sklearn", "sweeps", "estimates", "auditing", "datasets", "signoff"},
     "__main__": {"cli"},
 }
 

@@ -61,7 +61,7 @@ WEAK = 5.0
 def statement(epsilon: float, delta: float, enforced_by: str) -> str:
     """The sentence that says what (ε, δ)-LDP of one report means. `enforced_by` says how it is kept."""
     exception = f", except with probability {delta:g}" if delta else ""
-    times = _times(epsilon)
+    times = times_as_likely(epsilon)
     odds = f"a report can turn even odds between two possible records into odds of up to {times} to 1"
     weak = f" This is weak protection: {odds}." if epsilon > WEAK else ""
     return (
@@ -72,7 +72,7 @@ def statement(epsilon: float, delta: float, enforced_by: str) -> str:
     )
 
 
-def _times(epsilon: float) -> str:
+def times_as_likely(epsilon: float) -> str:
     """e^ε in three digits or, from 1,000 on, without a fraction; rounded up, so that no sentence promises too much."""
     if epsilon > 30:
         return f"e^{rounded_up(epsilon)}"
