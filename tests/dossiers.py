@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
@@ -9,10 +11,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.linear_model import LogisticRegression
 
 import families
 import taskveil as tv
+from taskveil.signoff.printing import BROWSERS
+
+needs_chromium = pytest.mark.skipif(
+    not any(map(shutil.which, BROWSERS)) and os.environ.get("CI") != "true",
+    reason="needs Chromium",
+)
 
 
 @cache

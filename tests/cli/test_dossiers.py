@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 import families
 import taskveil as tv
 from cli.running import one_line, run
-from taskveil.signoff import printing
+from dossiers import needs_chromium
 from taskveil.veil.release import sign
 from veil.test_signing import pem, public
 
@@ -63,7 +62,7 @@ def test_a_family_and_a_key(home: Path) -> None:
     assert content["release"]["signature"]["state"] == "verified"
 
 
-@pytest.mark.skipif(not any(map(shutil.which, printing.BROWSERS)), reason="no Chromium")
+@needs_chromium
 def test_a_pdf_alone(home: Path) -> None:
     assert "PDF: page.pdf" in run("dossier", "sums", "--pdf", "page.pdf")
     assert Path("page.pdf").read_bytes().startswith(b"%PDF-")

@@ -15,7 +15,7 @@ import pytest
 
 import families
 import taskveil as tv
-from dossiers import Reader, family, model, survey
+from dossiers import Reader, family, model, needs_chromium, survey
 from taskveil.errors import TaskveilError, printable
 from taskveil.signoff import printing
 from taskveil.signoff.page import page
@@ -99,7 +99,7 @@ def test_files_are_written_with_their_folders(tmp_path: Path) -> None:
     assert made.to_json(tmp_path / "a.json") == (tmp_path / "a.json").read_text(encoding="utf-8")
 
 
-@pytest.mark.skipif(not any(map(shutil.which, printing.BROWSERS)), reason="no Chromium")
+@needs_chromium
 def test_it_is_printed_on_a4(tmp_path: Path) -> None:
     raw = tv.dossier(survey(), rounds=2, people=1000).to_pdf(tmp_path / "new" / "page.pdf").read_bytes()
     assert raw.startswith(b"%PDF-")
