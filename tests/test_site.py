@@ -177,6 +177,16 @@ def test_there_are_five_notebooks() -> None:
     assert [path.stem[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05"]
 
 
+def test_make_docs_takes_warnings_as_errors_and_is_part_of_test_all() -> None:
+    rules = dict(
+        re.findall(r"^([\w-]+):.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert {"-W", "-n", "--keep-going", "docs/_build/html"} <= set(rules["docs"].split())
+    assert "docs" in rules["test-all"].split()
+    assert "nb_execution_mode" not in rules["docs"]
+    assert settings()["nb_execution_mode"] == "cache"
+
+
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
 
 
