@@ -86,6 +86,11 @@ class Audit:
         """Whether nothing found contradicts the claim and no structural check broke."""
         return self.epsilon_lower <= self.epsilon_claimed and all(check.passed for check in self.checks)
 
+    def provable_with(self, trials: int) -> float:
+        """The largest lower bound of ε that an audit with so many `trials` could show for this release."""
+        alpha = (1 - self.confidence) / len(self.findings)
+        return largest_provable(trials - trials // 2, alpha=alpha, delta=self.delta)
+
     @property
     def verdict(self) -> str:
         """The outcome in a sentence."""
@@ -186,7 +191,7 @@ def audit(
     alpha = (1 - confidence) / len(pairs)
     attacks = []
     for place, pair in enumerate(pairs):
-        tell("comparing reports", (place + 0.2) / (len(pairs) + 1))
+        tell(f"comparing reports of pair {place + 1} of {len(pairs)}", (place + 0.2) / (len(pairs) + 1))
         attacks.append(_attack(target, pair, trials=trials, alpha=alpha))
     best = max(range(len(attacks)), key=lambda i: attacks[i][0].epsilon_lower)
     tell("structural checks", len(pairs) / (len(pairs) + 1))

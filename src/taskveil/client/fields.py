@@ -245,7 +245,8 @@ class _Measured(BaseField):
 
     def outside(self, values: Values | Coded) -> tuple[int, int]:
         """How many of the values (N,) are missing, and how many lie beyond the bounds."""
-        numbers = np.asarray(values, dtype=np.float64)
+        read = values if not isinstance(values, Coded) else numbers_of([*values.values, None])[values.codes]
+        numbers = numbers_of(read)
         lost = np.isnan(numbers)
         return int(lost.sum()), int((~lost & ((numbers < self.low) | (numbers > self.high))).sum())
 

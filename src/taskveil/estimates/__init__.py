@@ -139,7 +139,7 @@ def _estimate(
         raise DataError("a survey measures its statistics: leave out assume=.")
     if candidates and not survey:
         raise DataError("candidates are for a survey with a large vocabulary, which this release is not.")
-    more, words, weigh = ({}, (), None) if assume is None else assumed(veil, counted, assume, rule.confidence)
+    more, words, cells = ({}, (), None) if assume is None else assumed(veil, counted, assume, rule.confidence)
     groups, drift, notes = surveyed(veil, counted, rule, candidates) if survey else measured(veil, counted, rule)
     return (SurveyEstimate if survey else Estimate)(
         groups={**groups, **more},
@@ -149,5 +149,5 @@ def _estimate(
         confidence=rule.confidence,
         anytime=rule.anytime,
         notes=(*notes, *words),
-        weigh=weigh,
+        cells=cells,
     )

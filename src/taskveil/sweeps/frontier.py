@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -253,9 +254,9 @@ class Frontier:
         """All points, the two lines and the rows of the table, in a file at `path`.
 
         With `losses`, the losses of single records are kept, and `epsilon_for` works after reading the file again.
-        Values can be computed from them: treat such a file as you treat the test records.
+        Values can be computed from them: treat such a file as you treat the test records. Only its owner may open it.
         """
-        return written(path, (json.dumps(self.content(losses=losses), indent=1) + "\n").encode())
+        return written(path, (json.dumps(self.content(losses=losses), indent=1) + "\n").encode(), private=losses)
 
     def content(self, *, losses: bool) -> dict[str, Any]:
         """What `to_json` writes, with the `losses` of single records if wanted."""
@@ -273,9 +274,18 @@ class Frontier:
 
     @classmethod
     def from_json(cls, path: str | Path) -> Frontier:
-        """The frontier in a file that `to_json` wrote, also of older versions; DataError if it is another file."""
+        """The frontier in a file that `to_json` wrote, also of older versions; DataError if it is another file.
+
+        If the file is without losses of single records, they are taken from frontier-losses.json beside it, which
+        `taskveil sweep` writes.
+        """
         try:
-            return cls.read(json.loads(Path(path).read_text(encoding="utf-8")))
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            found, more = cls.read(content), losses_beside(path)
+            if "per_record" not in content and more.exists():
+                fuller = cls.read(json.loads(more.read_text(encoding="utf-8")))
+                return fuller if fuller == found else found
+            return found
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path} holds no frontier that `to_json` wrote: {type(error).__name__}.") from error
 
@@ -307,9 +317,17 @@ def _unpacked(text: str | None) -> Floats | None:
     return None if text is None else np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8")
 
 
-def written(path: str | Path, content: bytes) -> Path:
-    """The `path` of a file, which now holds this `content`; folders on the way are made."""
+def losses_beside(path: str | Path) -> Path:
+    """The file beside a frontier without losses of single records that has them: frontier-losses.json."""
+    return Path(path).with_name(f"{Path(path).stem}-losses.json")
+
+
+def written(path: str | Path, content: bytes, *, private: bool = False) -> Path:
+    """The `path` of a file, which now holds this `content`; folders on the way are made. If `private`, only the owner
+    may open a new file."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(content)
+    mode = 0o600 if private else 0o666
+    with open(target, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        file.write(content)
     return target
