@@ -102,7 +102,7 @@ def decode(
     model: Annotated[
         str | None,
         typer.Option(
-            help="With --predict, the model of the task, as in design: answers are then named after its classes."
+            help="With --predict, the model of the task, as in design. It names the classes where the release does not."
         ),
     ] = None,
     loss: options.LossName = None,
@@ -120,7 +120,7 @@ def decode(
     """
     from taskveil.jobs.commands import decode_tables
     from taskveil.jobs.parts import veil_of
-    from taskveil.jobs.reports import holds_log_probabilities
+    from taskveil.jobs.reports import class_names, holds_log_probabilities
 
     where = options.job_engine(engine, address, workers)
     task = None
@@ -136,7 +136,7 @@ def decode(
     if model is not None:
         task = with_loss(as_task(load_model(model), loss), loss, veil.schema)
         veil = veil_of(files, key, task)
-    elif predict and holds_log_probabilities(veil):
+    elif predict and holds_log_probabilities(veil) and class_names(veil)[0] == "p0":
         note("p0, p1, … are the probabilities of the model's classes, in its order; --model names them.")
     elif predict and veil.task is None and veil.answering is not None:
         note("y0, y1, … are the model's outputs; those of a classifier are logits. For probabilities pass --model.")

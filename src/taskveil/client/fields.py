@@ -23,6 +23,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ from taskveil.client.values import (
     TRUTHS,
     Values,
     filled_in,
+    is_prime,
     numbers_of,
     points_of,
     present,
@@ -546,6 +548,9 @@ class Words(BaseField):
     def __post_init__(self) -> None:
         if type(self.prime) is not int or not 2 <= self.prime <= LEVELS:  # encoders tell so many numbers apart
             raise DataError(f"words are points of a plane with 2 to {LEVELS} numbers a side, such as Words(3001).")
+        if not is_prime(self.prime):
+            following = next(number for number in count(self.prime) if is_prime(number))
+            raise DataError(f"the side of words is a prime number, and {self.prime} is none: take Words({following}).")
         if not isinstance(self.salt, str) or text_of(self.salt) == NO_VALUE != self.salt:
             raise DataError(f"the salt of words is a text of up to {LONGEST_TEXT} characters.")
 

@@ -101,6 +101,11 @@ def _of_family(
     """The estimate of a family: that of each member with enough reports, and all of them together."""
     if assume is not None:
         raise DataError("assume= takes the reports of one release: estimate from one member, family.members[name].")
+    if isinstance(reports, np.ndarray) or hasattr(reports, "columns"):
+        raise DataError(
+            "an array does not say which members of the family its reports are of: pass a mapping of names to reports, "
+            f"{{{next(iter(family.members))!r}: reports, …}}, or the bytes of reports."
+        )
     found = reports if isinstance(reports, Mapping) else family.receive(reports)
     if extra := sorted(str(name) for name in found.keys() - family.members.keys()):
         raise DataError(f"the family has no member {', '.join(extra)}: its members are {', '.join(family.members)}.")

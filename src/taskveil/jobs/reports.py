@@ -11,8 +11,8 @@ metadata holds the id of the family and those of its members, and it is read wit
 
 Estimates have the columns and, if the release has fields, the types of the volunteers' table. Answers of weighted means
 have the names and the units of their columns: weights only say which column matters more. Answers of classifiers are
-probabilities. They are named after the classes if the veil has its model: p(rain), p(sun), …; otherwise p0, p1, … in
-the model's order. All other answers are y0, y1, … as the model gives them.
+probabilities. They are named after the classes if the veil has its model, or its release names them: p(rain), p(sun),
+…; otherwise p0, p1, … in the model's order. All other answers are y0, y1, … as the model gives them.
 """
 
 from __future__ import annotations
@@ -253,8 +253,19 @@ def outputs_of(veil: Veil) -> AnswerColumns:
     else:
         raise TaskError("this release answers with its model, which it does not hold: pass --model.")
     if holds_log_probabilities(veil):
-        return _numbers([f"p{place}" for place in range(count)], lambda reports: np.exp(veil.predict(reports)))
+        return _numbers(class_names(veil), lambda reports: np.exp(veil.predict(reports)))
     return _numbers([f"y{place}" for place in range(count)], veil.predict)
+
+
+def class_names(veil: Veil) -> list[str]:
+    """The columns of the probabilities of classes: p(rain), p(sun), … as the release names its classes; p0, p1, … if it
+    numbers them."""
+    count = veil.answering.shape[0] if veil.answering is not None else 0
+    numbered = [f"p{place}" for place in range(count)]
+    if veil.outputs is None or len(veil.outputs.names) != count or not veil.outputs.shares.all():
+        return numbered
+    labels = [name.partition(" = ")[2] for name in veil.outputs.names]
+    return numbered if labels == [str(place) for place in range(count)] else [f"p({label})" for label in labels]
 
 
 def holds_log_probabilities(veil: Veil) -> bool:
