@@ -291,7 +291,7 @@ def _print_unfit(unfit: Unfit | None) -> None:
     screen = Console(stderr=True)
     if unfit is None:
         note(
-            "values that are missing or out of range are counted for one file alone, and not for a folder or a cluster."
+            "values that are missing or out of range are counted for one file, and not for a folder or a cluster."
         )
         return
     names = [name for name in unfit.missing if unfit.missing[name] or unfit.outside[name]]
