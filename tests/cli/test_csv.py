@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +75,7 @@ def test_every_command_that_reads_csv_has_the_options(home: Path, tmp_path: Path
 
 
 @pytest.fixture
-def same_entropy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def same_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command draws the same bytes: reports are the same if the records are."""
 
     def restarted(*arguments: object, **options: object) -> str:
@@ -85,7 +84,6 @@ def same_entropy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return run(*arguments, **options)  # type: ignore[arg-type]
 
     monkeypatch.setitem(globals(), "restarted", restarted)
-    yield
 
 
 restarted = run

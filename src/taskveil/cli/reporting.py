@@ -290,9 +290,7 @@ def _print_unfit(unfit: Unfit | None) -> None:
     """Print on stderr how many values were missing or out of range; None where they were not counted."""
     screen = Console(stderr=True)
     if unfit is None:
-        note(
-            "values that are missing or out of range are counted for one file, and not for a folder or a cluster."
-        )
+        note("values that are missing or out of range are counted for one file, and not for a folder or a cluster.")
         return
     names = [name for name in unfit.missing if unfit.missing[name] or unfit.outside[name]]
     if not names:

@@ -23,7 +23,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import count
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -247,10 +246,8 @@ class _Measured(BaseField):
 
     def outside(self, values: Values | Coded) -> tuple[int, int]:
         """How many of the values (N,) are missing, and how many lie beyond the bounds."""
-        read = values if not isinstance(values, Coded) else numbers_of([*values.values, None])[values.codes]
-        numbers = numbers_of(read)
-        lost = np.isnan(numbers)
-        return int(lost.sum()), int((~lost & ((numbers < self.low) | (numbers > self.high))).sum())
+        numbers = expand(Number(), values)[:, 0]
+        return int(np.isnan(numbers).sum()), int(((numbers < self.low) | (numbers > self.high)).sum())
 
     def within(self, low: str, high: str) -> Self:
         """The same field from `low` to `high`, as a person typed them."""
@@ -546,11 +543,8 @@ class Words(BaseField):
     missing = False  # a missing text is a point, so that no column says it
 
     def __post_init__(self) -> None:
-        if type(self.prime) is not int or not 2 <= self.prime <= LEVELS:  # encoders tell so many numbers apart
-            raise DataError(f"words are points of a plane with 2 to {LEVELS} numbers a side, such as Words(3001).")
-        if not is_prime(self.prime):
-            following = next(number for number in count(self.prime) if is_prime(number))
-            raise DataError(f"the side of words is a prime number, and {self.prime} is none: take Words({following}).")
+        if type(self.prime) is not int or not (2 <= self.prime <= LEVELS and is_prime(self.prime)):  # as encoders read
+            raise DataError(f"the side of words is a prime number of at most {LEVELS}, such as Words(3001).")
         if not isinstance(self.salt, str) or text_of(self.salt) == NO_VALUE != self.salt:
             raise DataError(f"the salt of words is a text of up to {LONGEST_TEXT} characters.")
 
