@@ -126,7 +126,10 @@ def test_segments_have_a_table_and_releases(people: Path, tmp_path: Path) -> Non
     assert "Tuvalu" in table
     assert "no privacy" in table
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"table.txt", "frontier.json", "segments.json", "frontier.png", "frontier.html", "finished.json"}
+    assert names == {
+        *("table.txt", "frontier.json", "segments.json", "frontier.png", "frontier.html"),
+        *("finished.json", "frontier-losses.json"),
+    }
     shown = (tmp_path / "out" / "segments.json").read_text(encoding="utf-8")
     assert "per_record" not in shown
     assert json.loads(shown)["people"]["Tuvalu"] in ([1, 0], [0, 1])
