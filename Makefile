@@ -78,6 +78,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/design.py
 	$(BIN)/python benchmarks/models.py
 	$(BIN)/python benchmarks/sums.py
+	$(BIN)/python benchmarks/surveys.py
+	$(BIN)/python benchmarks/balls.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/collector.py

@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter, LogFormatterMathtext
 
 _LOOKS = {
     "codebook": ("codebook (ours)", "#d35400", "D"),
@@ -48,6 +49,10 @@ def save_to(fig: Figure, target: Path | BinaryIO, *, dpi: int = 130) -> None:
 
     Names of columns are text, also with a $.
     """
+    for axis in (axis for ax in fig.axes for axis in (ax.xaxis, ax.yaxis)):
+        if isinstance(axis.get_major_formatter(), LogFormatterMathtext):  # it writes $10^6$
+            axis.set_major_formatter(LogFormatter())
+            axis.set_minor_formatter(LogFormatter())
     for text in fig.findobj(Text):
         text.set_parse_math(False)
     with plt.rc_context({"text.parse_math": False}):

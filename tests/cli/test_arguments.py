@@ -55,7 +55,7 @@ DESIGN = ("design", "people.csv", "r", "--epsilon")
         (("sweep", "people.csv", "--epsilons", "1,x"), "--epsilons takes numbers separated by commas"),
         (("sweep", "people.csv", "--methods", "codebook,magic"), "method must be one of"),
         (("sweep", "people.csv", "--engine", "spark"), "engine must be"),
-        (("sweep", "people.csv", "--survey", "--people", "9", "--margin", "0"), "--margin takes a number above 0"),
+        (("sweep", "people.csv", "--survey", "--people", "9", "--margin", "0"), "--margin is a number above 0"),
         (("plan", "people.csv", "--people", "9", "--epsilons", "nan"), "--epsilons takes finite numbers above zero"),
         (("plan", "people.csv", "--people", "9", "--margin", "0.1"), "--margin is about margins of statistics"),
         (("schema", "people.csv", "-o", "none/schema.json"), "there is no folder none"),
@@ -87,7 +87,7 @@ def test_bad_arguments_about_reports_are_refused_before_any_is_read(
     assert "leave out --anytime" in one_line(*reports, "--assume", "cells", "--anytime")
     assert "there is no folder none" in one_line(*reports, "--json", "none/x.json")
     assert "there is no folder none" in one_line(*reports, "--plot", "none/x.png")
-    assert "--confidence takes a number above 0 and below 1" in one_line("audit", "r", "--confidence", "1")
+    assert "--confidence is a number above 0 and below 1" in one_line("audit", "r", "--confidence", "1")
     assert "there is no folder none" in one_line("audit", "r", "--picture", "none/x.png")
     assert "--sep is one character" in one_line("privatize", people, "o.parquet", "--release", "r", "--sep", "")
 

@@ -108,7 +108,7 @@ def check_share(option: str, value: float | None, low: float = 0.0, high: float 
     """A TaskveilError unless the value of an option lies above `low` and below `high`, or is None."""
     if value is not None and not low < value < high:
         limit = "" if high == math.inf else f" and below {high:g}"
-        raise TaskveilError(f"{option} takes a number above {low:g}{limit}, got {value:g}.")
+        raise TaskveilError(f"{option} is a number above {low:g}{limit}, got {value:g}.")
 
 
 def check_folder_of(option: str, path: Path | None) -> None:
@@ -152,7 +152,10 @@ def print_whole(view: Table) -> None:
 _OPTIONS = (
     (r"schema\.replace\(\{'(.*?)': tv\.Number\(low, high\)\}\)", r"--domain \1=low:high"),
     (r"write them as 2021-03-04 \(in pandas .*?\)\.", "pass --date-format, such as %d.%m.%Y or %m/%d/%Y."),
-    (r"without units, and nothing where there is none \(in pandas .*?commas\);", "without units (or pass --decimal ,);"),
+    (
+        r"without units, and nothing where there is none \(in pandas .*?commas\);",
+        "without units (or pass --decimal ,);",
+    ),
     (r"\bdomain=\.\.\. says", "--domain column=low:high says"),
     (r"List its values with tv\.Category, or drop it", "List its values in a --schema, or leave it out: --drop"),
     (r"\bwith tv\.Category\b", "in a --schema"),
@@ -168,6 +171,8 @@ _OPTIONS = (
     (r"\bassume=(?!\w)", "--assume"),
     (r"\btv\.plan\(X, task, people=N, epsilons=\[…\]\)", "--people N, and --margin 0.02 if that is enough"),
     (r"\bleave out anytime\b", "leave out --anytime"),
+    (r"(?<=Give bins: )histograms=\{'(.*)': \[edge, edge, …\]\}", r"--histogram '\1=edge,edge,edge'"),
+    (r"\bpass candidates=\{'(.*)': \[\.\.\.\]\}", r"pass --candidates '\1=FILE'"),
 )
 
 

@@ -478,6 +478,6 @@ def audit(
                 f"With --trials {more}, which takes up to ten times as long, it is {result.provable_with(more):.3g}."
             )
         if picture:
-            console.print(f"The picture: {picture}")
+            print_line(f"The picture: {picture}")
     if not result.passed:
         raise typer.Exit(1)

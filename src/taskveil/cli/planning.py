@@ -10,7 +10,7 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import budgets, busy, check_share, console, print_line
+from taskveil.cli.console import budgets, busy, check_share, print_line
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions, check_there
 from taskveil.errors import DataError
 
@@ -115,4 +115,4 @@ def print_plan(job: Job, found: Plan, *, folder: Path | None, margin: float | No
     if margin is not None and found.rows:
         print_line(found.advice(margin=margin))
     if folder is not None:
-        console.print(f"table, JSON and picture: {folder}")
+        print_line(f"table, JSON and picture: {folder}")

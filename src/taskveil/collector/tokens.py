@@ -143,7 +143,7 @@ class Buckets:
         level = min(level + rate * (now - then), rate * BURST_SECONDS)
         needed = min(1.0, rate * BURST_SECONDS)
         if level < needed:
-            wait = math.ceil((needed - level) / rate)
+            wait = math.ceil(min((needed - level) / rate, 2.0**31))
             raise ProblemError(ProblemType.TOO_MANY, "The rate is limited. Send it again later.", retry_after=wait)
         self._levels[key] = (level - count, now)
 

@@ -9,9 +9,11 @@ the squared error of a vector, and bias single shares: small ones upwards, other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,7 +28,8 @@ from taskveil.veil.surveys import OTHER
 
 CONSISTENT = (
     "Shares are projected: those of a field are at least 0 and add up to 1, and cross-tables add up to them. This "
-    "biases single shares, small ones upwards and others downwards. The intervals are those of the unbiased shares."
+    "biases single shares, small ones upwards and others downwards. Histograms have the likeliest shares, slightly "
+    "smoothed. The intervals are those of the unbiased shares."
 )
 TITLES = {"means": "Means", "missing": "Missing values", "others": "Rows of other releases"}
 
@@ -61,7 +64,7 @@ class HistogramEstimate:
         beyond x needs limits below q at e. Scanned from below, the run of edges whose upper limits are below q passes
         e only then: the interval holds as often as one limit does.
         """
-        if not 0 < q < 1:
+        if not isinstance(q, Real) or not 0 < q < 1:
             raise DataError(f"a quantile is of a share between 0 and 1, got {q}.")
         inner, low, high = self.edges[1:-1], self.edges[0], self.edges[-1]
         for edge, row in zip(inner, self.below, strict=True):
@@ -100,7 +103,7 @@ class SurveyEstimate(Estimate):
         return f"<SurveyEstimate from {self.reports:,} reports: {kinds}; drift p = {self.drift.p_value:.2g}>"
 
     def _shown(self) -> dict[str, tuple[Row, ...]]:
-        return {kind: rows for kind, rows in self.groups.items() if kind not in ("bands", "below")}
+        return {kind: rows for kind, rows in self.groups.items() if kind not in ("bands", "below", "likely")}
 
     @cached_property
     def means(self) -> dict[str, Interval]:
@@ -174,10 +177,14 @@ class SurveyEstimate(Estimate):
             found = with_margins(table.numbers("mean"), np.array(down), np.array(across))
             means.update(zip((row.label for row in table.rows), found.ravel().tolist(), strict=True))
         for name in self.histograms:
-            rows = [row for row in self.groups["histograms"] if row.label.key[1] == name]
-            if np.isfinite([row.mean for row in rows]).all():
-                found = on_simplex(np.array([row.mean for row in rows]))
-                means.update(zip((row.label for row in rows), found.tolist(), strict=True))
+            bins, likely, below = (
+                [row for row in self.groups.get(kind, ()) if row.label.key[1] == name]
+                for kind in ("histograms", "likely", "below")
+            )
+            if likely and _known(likely):  # pooled ones of several releases nearly add up
+                found = on_simplex(np.array([row.mean for row in likely]))
+                means.update(zip((row.label for row in bins), found.tolist(), strict=True))
+                means.update(zip((row.label for row in below), np.cumsum(found)[:-1].tolist(), strict=True))
         groups = {
             kind: tuple(row._replace(mean=means.get(row.label, row.mean)) for row in rows)
             for kind, rows in self.groups.items()
@@ -197,7 +204,8 @@ class SurveyEstimate(Estimate):
                 continue
             if name in missing:
                 rows, values = [*rows, missing[name]], (*values, None)
-            found.setdefault(name, []).append((values, *np.array([(row.mean, row.width**2) for row in rows]).T))
+            if _known(rows):
+                found.setdefault(name, []).append((values, *np.array([(row.mean, row.width**2) for row in rows]).T))
         for table in self._tables():
             mean, square = table.numbers("mean"), table.numbers("width") ** 2
             for axis, (name, values) in enumerate(table.axes):
@@ -215,7 +223,7 @@ class SurveyEstimate(Estimate):
         rows: dict[tuple[str, str], list[Row]] = {}
         for row in self.groups.get("pairs", ()):
             rows.setdefault(row.label.key[1:3], []).append(row)
-        return [CrossTable(names, tuple(cells)) for names, cells in rows.items()]
+        return [CrossTable(names, tuple(cells)) for names, cells in rows.items() if _known(cells)]
 
     def sections(self) -> list[Section]:
         """What `table` shows, in parts: means, shares by field, missing values, by group, cross-tables, histograms."""
@@ -255,6 +263,11 @@ class SurveyEstimate(Estimate):
         """Draw means and shares with their intervals beside the volunteers'; into survey.png unless a `path` is
         given."""
         return super().plot("survey.png" if path is None else path)
+
+
+def _known(rows: Sequence[Row]) -> bool:
+    """Whether all of them have a mean; of few reports, perhaps none is about them."""
+    return all(math.isfinite(row.mean) for row in rows)
 
 
 class CrossTable(NamedTuple):

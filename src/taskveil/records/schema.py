@@ -349,7 +349,7 @@ class Schema:
         text = source if isinstance(source, str) and source.lstrip().startswith("{") else _read(Path(source))
         try:
             entries = [(dict(entry), str(entry["name"]), str(entry["kind"])) for entry in json.loads(text)["fields"]]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(f'a schema is {{"fields": [{{"name": …, "kind": …}}, …]}} ({error!r}).') from None
         names = [name for _, name, _ in entries]
         twice = next((name for name in names if names.count(name) > 1), None)

@@ -41,6 +41,11 @@ from taskveil.tasks import MeanTask, SurveyTask, Task, take_labels
 from taskveil.veil import Veil
 from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.surveys import Question, questions
+from taskveil.veil.veil import as_epsilon
+from taskveil.veil.volunteers import missing_in
+
+UNKNOWN = "unknown"
+"""In place of a margin that is wider than the range of the statistic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +108,7 @@ class Plan:
 
     def people_for(self, name: str, *, margin: float, epsilon: float) -> int:
         """How many people are needed for a 95% margin of a statistic, in its own unit, at a budget of the plan."""
-        if not 0.0 < margin < math.inf:
-            raise DataError(f"a margin is a number above 0, got {margin}.")
-        return self.row(name, epsilon).people(margin)
+        return self.row(name, epsilon).people(_as_margin(margin))
 
     def widest(self, epsilon: float) -> Expected:
         """The statistic of the widest margin at a budget, as a share of its range."""
@@ -122,7 +125,7 @@ class Plan:
         enough = (
             epsilon
             for epsilon in sorted(self.epsilons)
-            if (wide := self.widest(epsilon)).margin(self.people) <= margin * wide.width
+            if (wide := self.widest(epsilon)).margin(self.people) <= _as_margin(margin) * wide.width
         )
         return next(enough, math.inf)
 
@@ -166,7 +169,9 @@ class Plan:
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
         head = f"95% margins with {self.people:,} people" if self.rows else "a quick design"
-        return "\n".join(line.rstrip() for line in [head, *text, self.basis])
+        wide = any(UNKNOWN in line for line in lines)
+        notes = [f"{UNKNOWN}: the margin is wider than the range in which the statistic lies."] if wide else []
+        return "\n".join(line.rstrip() for line in [head, *text, *notes, self.basis])
 
     def _by_name(self) -> dict[str, list[Expected]]:
         found: dict[str, list[Expected]] = {}
@@ -218,11 +223,13 @@ class Plan:
             ax.minorticks_off()
         for epsilon in self.epsilons if self.rows else ():
             there = [(place, row) for place, rows in enumerate(shown) for row in rows if row.epsilon == epsilon]
-            margins = [100.0 * row.margin(self.people) / (row.width or 1.0) for _, row in there]
+            margins = [min(100.0, 100.0 * row.margin(self.people) / (row.width or 1.0)) for _, row in there]
             ax.plot(margins, [place for place, _ in there], "o", markersize=4, label=f"ε = {epsilon:g}")
         if self.rows:
             most = f"; the widest {MOST_ROWS} of {len(named)}" if len(named) > MOST_ROWS else ""
-            ax.set(xscale="log", xlabel="95% margin: points of a share, % of the range of a number")
+            ax.set_xscale("log")
+            # Names may leave half of the width: the label has two lines.
+            ax.set_xlabel("95% margin:\npoints of a share, % of the range of a number", fontsize=9)
             low, high = ax.get_xlim()
             marks = [one * 10.0**power for power in range(-6, 7) for one in (1, 2, 5)]
             marks = [mark for mark in marks if low <= mark <= high]
@@ -263,7 +270,7 @@ def plan(
         raise DataError(f"a plan is for 1 person or more, people=40_000, got {people!r}.")
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
         raise BudgetError(f"a plan compares a list of budgets, epsilons=[0.5, 1, 2], got {epsilons!r}.")
-    budgets = tuple(dict.fromkeys(map(float, epsilons)))
+    budgets = tuple(dict.fromkeys(map(as_epsilon, epsilons)))
     if not budgets:
         raise BudgetError("a plan needs at least one ε, as in epsilons=[0.5, 1, 2].")
     alone = isinstance(X, Schema)
@@ -273,8 +280,13 @@ def plan(
     basis = (
         "Computed for people as the schema allows: even shares, numbers spread over their bounds, nothing missing."
         if alone
-        else f"Computed for people like the {count:,} volunteers. Of a survey, expected values come from the smoothed "
-        "shares in the release: they are rough for skewed numbers and small groups."
+        else f"Computed for people like the {count:,} volunteers."
+        + (
+            " Expected values come from the smoothed shares in the release: they are rough for skewed numbers and "
+            "small groups, and where a question joins many fields."
+            if isinstance(task, SurveyTask)
+            else ""
+        )
     )
     given: dict[str, Any] = {"schema": schema, "domain": domain}
     rows: list[Expected] = []
@@ -388,22 +400,35 @@ def _ratio(one: Statistic, asked: Sequence[Question]) -> float:
 
 
 def _means(veil: Veil, X: Any, epsilon: float) -> Iterator[Expected]:
-    """The mean of every column that a MeanTask weighs: the error of a report, and the spread of the people."""
+    """The mean of every column that a MeanTask weighs: the error of a report, and the spread of the people. A mean over
+    those who have a value is a ratio, whose error is that of (v − fill·[missing] − ρ·[not missing])/P[not missing]."""
     schema, task = veil.schema, veil.task
     records = schema.expand(X)[: 4 * SEEN]
     asked = np.abs(task.on(schema).K).max(axis=0) > 0  # type: ignore[union-attr]
+    unit, values = np.eye(records.shape[1]), records.mean(axis=0)
+    for place, flag, fill in missing_in(schema):
+        if asked[flag] and (present := 1.0 - values[flag]) >= SCARCE:
+            values[place] = (values[place] - fill * values[flag]) / present
+            unit[place, flag] = values[place] - fill
+            unit[place] /= present
     for place, label in enumerate(attribute_labels(veil)):
         if label.shown and asked[place]:
-            unit = MeanTask(np.eye(records.shape[1])[place : place + 1])
-            error = float(replace(veil, task=unit).losses(records).mean())
-            column = records[:, place]
-            yield Expected(
-                label=label, epsilon=epsilon, value=float(column.mean()), variance=error + float(column.var())
-            )
+            row = unit[place : place + 1]
+            error = float(replace(veil, task=MeanTask(row)).losses(records).mean())
+            spread = float((records @ row[0]).var())
+            yield Expected(label=label, epsilon=epsilon, value=float(values[place]), variance=error + spread)
+
+
+def _as_margin(margin: float) -> float:
+    if not 0.0 < margin < math.inf:
+        raise DataError(f"a margin is a number above 0, got {margin}.")
+    return margin
 
 
 def _margin(row: Expected, people: int) -> str:
-    return row.label.reach(row.margin(people))
+    """A margin in words; one that is wider than the range says nothing, as the interval then would."""
+    margin = row.margin(people)
+    return row.label.reach(margin) if margin < row.width or not row.width else UNKNOWN
 
 
 def _short(name: str) -> str:

@@ -253,8 +253,14 @@ def _check_bins(histogram: Histogram, one: BaseField) -> None:
         )
 
 
+def _listed(given: Any) -> Any:
+    """A list in place of an array, an index or a column of a table."""
+    return given.tolist() if hasattr(given, "tolist") else given
+
+
 def _names(what: str, given: Sequence[str] | str | None) -> tuple[str, ...]:
     """Names without duplicates; none if nothing was given."""
+    given = _listed(given)
     if given is None or given == ():  # releases write an empty tuple
         return ()
     names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else (None,)
@@ -315,7 +321,7 @@ def _weight(name: str, given: Any) -> float:
 
 def _edges(name: str, given: Any) -> Floats:
     """Edges as numbers; dates are days since 1970."""
-    values = given.tolist() if isinstance(given, np.ndarray) else given
+    values = _listed(given)
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise TaskError(f"histograms: the edges of {name!r} are a list of numbers or dates, got {given!r}.")
     if all(isinstance(one, int | float | np.number) and not isinstance(one, bool) for one in values):
