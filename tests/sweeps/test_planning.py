@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,38 @@ def test_means_have_margins_that_agree_with_intervals() -> None:
     rows = tv.estimate(veil, veil.privatize(crowd)).groups["attributes"]
     for row, expected in zip(rows, found.rows, strict=True):
         assert (row.high - row.low) / 2 == pytest.approx(expected.margin(20_000), rel=0.15)
+    own = plan_of(veil, people=20_000)  # from the sums in the release alone
+    for row, expected, planned in zip(rows, own.rows, found.rows, strict=True):
+        assert (row.high - row.low) / 2 == pytest.approx(expected.margin(20_000), rel=0.15)
+        assert expected.value == pytest.approx(planned.value)
+
+
+def test_vectors_in_a_ball_have_margins_of_their_sums() -> None:
+    def vectors(count: int) -> np.ndarray:
+        return np.clip(RNG.normal(size=(count, 4)) * 0.2, -0.5, 0.5)  # inside the ball
+
+    veil = tv.design(vectors(500), tv.MeanTask(np.eye(4)), epsilon=4.0, domain=tv.Ball(1.0))
+    rows = tv.estimate(veil, veil.privatize(vectors(20_000))).groups["attributes"]
+    for row, expected in zip(rows, plan_of(veil, people=20_000).rows, strict=True):
+        assert (row.high - row.low) / 2 == pytest.approx(expected.margin(20_000), rel=0.2)
+
+
+def test_means_of_categories_flags_and_missing_values_have_margins() -> None:
+    table, crowd = people(2_000, RNG), people(20_000, RNG)
+    veil = tv.design(table, tv.MeanTask(), epsilon=2.0, schema=SCHEMA)
+    rows = {row.label.name: row for row in tv.estimate(veil, veil.privatize(crowd)).groups["attributes"]}
+    found = {row.name: row for row in plan_of(veil, people=20_000).rows}
+    assert {"plan=Pro", "income", "age"} <= found.keys()
+    for name, expected in found.items():
+        assert (rows[name].high - rows[name].low) / 2 == pytest.approx(expected.margin(20_000), rel=0.25)
+
+
+def test_what_has_no_margins_of_its_own_says_so() -> None:
+    veil = tv.design(RNG.random((100, 2)), tv.MeanTask(np.eye(2)), epsilon=1.0, domain=tv.Box([0, 0], [1, 1]))
+    with pytest.raises(DataError, match="keeps no sums"):
+        plan_of(replace(veil, volunteers=None))
+    with pytest.raises(TaskError, match="only surveys and means"):
+        plan_of(tv.design(RNG.random((100, 2)), tv.LinearTask(np.eye(2)), epsilon=1.0))
 
 
 def test_means_over_people_who_have_a_value_have_margins_that_agree_with_intervals() -> None:

@@ -44,8 +44,8 @@ from taskveil.cli.inputs import (
     population,
     read_volunteers,
 )
+from taskveil.client.base_field import Coded
 from taskveil.client.families import FAMILY_SIGNATURE, is_family
-from taskveil.client.fields import Coded
 from taskveil.client.signatures import read_key
 from taskveil.errors import NothingToReportWarning
 from taskveil.records.schema import shown
@@ -58,6 +58,7 @@ from taskveil.veil.veil import in_words
 from taskveil.veil.volunteers import FEWEST as MIN_GROUP
 
 if TYPE_CHECKING:
+    from taskveil.auditing import Audit, FamilyAudit
     from taskveil.sweeps.planning import Plan
 
 HELD_OUT_PARTS = 4
@@ -445,8 +446,7 @@ def audit(
 
     At the end it says which ε so many trials, and ten times as many, could show at most.
     """
-    from taskveil.auditing import Audit, FamilyAudit
-    from taskveil.auditing.picture import audit_table, draw, family_table
+    from taskveil.auditing import FamilyAudit
 
     check_share("--confidence", confidence, 0.0, 1.0)
     check_folder_of("--picture", picture)
@@ -464,12 +464,12 @@ def audit(
             progress=lambda what, share: bar.update(job, description=what, completed=share),
         )
         if picture and not isinstance(result, FamilyAudit):
-            draw(result, picture)
+            result.plot(picture)
     seconds = time.monotonic() - began
     if as_json:
         typer.echo(json.dumps({**result.to_dict(), "seconds": round(seconds, 1)}))
     else:
-        console.print(family_table(result) if isinstance(result, FamilyAudit) else audit_table(result))
+        console.print(audit_table(result))
         console.print(escape(result.verdict), style="green" if result.passed else "bold red")
         if not isinstance(result, FamilyAudit):
             more = 10 * trials
@@ -481,3 +481,18 @@ def audit(
             print_line(f"The picture: {picture}")
     if not result.passed:
         raise typer.Exit(1)
+
+
+def audit_table(audit: Audit | FamilyAudit) -> Table:
+    """What was tried, what was seen, and the outcome of each."""
+    from taskveil.auditing.result import HEADINGS, outcome
+
+    table = Table(title=audit.title, title_justify="left")
+    for heading in HEADINGS:
+        table.add_column(heading, overflow="fold")
+    for row in audit.rows():
+        said = escape(outcome(row))
+        table.add_row(
+            escape(str(row["tried"])), escape(str(row["seen"])), said if row["held"] else f"[red]{said}[/red]"
+        )
+    return table

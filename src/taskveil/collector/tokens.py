@@ -86,6 +86,15 @@ class Tokens:
         """Read the tokens again. Blocks: call it in a thread."""
         self._found = {token.key: token for token in self._store.tokens()}
 
+    def uploads_expire(self, release: str | None) -> datetime | None:
+        """When the next valid upload token of this release (None: of any) expires; None for never."""
+        ends = [
+            one.expires
+            for one in self._found.values()
+            if one.scope == "upload" and (release is None or one.release in (None, release)) and one.expires is not None
+        ]
+        return min((end for end in ends if end > datetime.now(UTC)), default=None)
+
     def granted(self, header: str | None, scope: Scope) -> StoredToken:
         """The token of a request, if it allows this for any release; otherwise a ProblemError.
 

@@ -14,16 +14,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.errors import DataError, needs
+from taskveil.errors import DataError
 from taskveil.estimates.labels import Label
 from taskveil.estimates.result import KINDS, SURVEYED, Estimate
 from taskveil.estimates.rows import Interval, Row
+from taskveil.notebooks import frame
 from taskveil.veil.surveys import OTHER
 
 CONSISTENT = (
@@ -233,36 +233,17 @@ class SurveyEstimate(Estimate):
                 found.setdefault((*_titled(row), _names(row)), []).append(row)
         return [Section(*key, tuple(rows)) for key, rows in found.items()]
 
-    def table(self) -> str:
-        """All rows as text, a line each, in the parts that `sections` has."""
-        parts = [(section.title, [row.cells for row in section.rows]) for section in self.sections()]
-        cells = [self.header, *(row for _, rows in parts for row in rows)]
-        name, *widths = (max(map(len, column)) for column in zip(*cells, strict=True))
-
-        def line(row: Sequence[str]) -> str:
-            return f"{row[0]:<{name}}  " + "  ".join(f"{one:>{w}}" for one, w in zip(row[1:], widths, strict=True))
-
-        lines = [line(self.header)]
-        for title, rows in parts:
-            lines += [title, *map(line, rows)]
-        words = [f"{self.source}. {self.drift.words}", *self.notes]
-        return "\n".join([*lines, "", *words] if parts else words)
+    def _parts(self) -> list[tuple[str, Sequence[Row]]]:
+        return [(section.title, section.rows) for section in self.sections()]
 
     def to_pandas(self) -> Any:
         """A table of all rows: statistic, field, value, by, group, name, mean, low, high, volunteers."""
-        with needs("to_pandas"):
-            import pandas as pd
         columns = ("statistic", "field", "value", "by", "group", "name", "mean", "low", "high", "volunteers")
         rows = [(*_placed(row), *row.interval[:4], row.volunteers) for row in self._flat()]
-        return pd.DataFrame(rows, columns=list(columns))
+        return frame(rows, columns)
 
     def _flat(self) -> Iterator[Row]:
         return (row for rows in self._shown().values() for row in rows)
-
-    def plot(self, path: str | Path | None = None) -> Path:
-        """Draw means and shares with their intervals beside the volunteers'; into survey.png unless a `path` is
-        given."""
-        return super().plot("survey.png" if path is None else path)
 
 
 def _known(rows: Sequence[Row]) -> bool:

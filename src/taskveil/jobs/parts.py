@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from taskveil.client.base_field import Coded
 from taskveil.client.device import Device
 from taskveil.client.families import FAMILY, DeviceFamily, draw, read_family, single
-from taskveil.client.fields import Coded, Number
+from taskveil.client.fields import Number
 from taskveil.client.reading import read_device
 from taskveil.errors import DataError, TaskveilError, needs
 from taskveil.estimates.scores import Tally, scores_of
