@@ -146,7 +146,9 @@ def sweep(
     if gains is not None:
         files.append(gains.to_json(folder / "segments.json", losses=False))
     # Reading frontier.json again finds the losses of single records here. Only the owner may open it.
-    frontier.to_json(losses_beside(folder / "frontier.json"))
+    beside = losses_beside(folder / "frontier.json")
+    beside.touch(mode=0o600)
+    frontier.to_json(beside)
     frontier.plot(folder / "frontier.png")
     frontier.to_html(folder / "frontier.html")
     if as_json:

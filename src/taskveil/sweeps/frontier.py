@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -327,7 +326,7 @@ class Frontier:
         """All points, the two lines and the rows of the table, in a file at `path`.
 
         With `losses`, the losses of single records are kept, and `epsilon_for` works after reading the file again.
-        Values can be computed from them: treat such a file as you treat the test records. Only its owner may open it.
+        Values can be computed from them: treat such a file as you treat the test records.
 
         Example:
             >>> import numpy as np, taskveil as tv
@@ -339,7 +338,7 @@ class Frontier:
             ...     print(type(frontier).from_json(path).epsilons)
             [1.0, 4.0]
         """
-        return written(path, (json.dumps(self.content(losses=losses), indent=1) + "\n").encode(), private=losses)
+        return written(path, (json.dumps(self.content(losses=losses), indent=1) + "\n").encode())
 
     def content(self, *, losses: bool) -> dict[str, Any]:
         """What `to_json` writes, with the `losses` of single records if wanted."""
@@ -405,12 +404,9 @@ def losses_beside(path: str | Path) -> Path:
     return Path(path).with_name(f"{Path(path).stem}-losses.json")
 
 
-def written(path: str | Path, content: bytes, *, private: bool = False) -> Path:
-    """The `path` of a file, which now holds this `content`; folders on the way are made. If `private`, only the owner
-    may open a new file."""
+def written(path: str | Path, content: bytes) -> Path:
+    """The `path` of a file, which now holds this `content`; folders on the way are made."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    mode = 0o600 if private else 0o666
-    with open(target, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.write(content)
+    target.write_bytes(content)
     return target
