@@ -94,7 +94,9 @@ function readField(packed: Json, name: string): Field {
   const field = { ...packed, name };
   if (kind === "words") {
     // A missing text is a point, so that no number says it.
-    Object.assign(field, { missing: false, prime: whole(packed.prime, 2, LEVELS, "points of words") });
+    const prime = whole(packed.prime, 2, LEVELS, "points of words");
+    for (let i = 2; i * i <= prime; i++) need(prime % i !== 0, "points of words, whose side is a prime number");
+    Object.assign(field, { missing: false, prime });
     need(typeof packed.salt === "string" && packed.salt.length <= LONGEST_TEXT, "salt of words");
   } else if (kind === "flag") need(typeof fill === "boolean", "fill of a flag");
   else if (kind === "category") {

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 
 import terminals
 from taskveil.cli.console import busy, print_line, reworded, row_bar
+from taskveil.client.fields import Coded
 from taskveil.designs import bounds
 from taskveil.records import inference
+from taskveil.records.inference import resembles
 
 BUSY = """
 import time
@@ -67,6 +70,8 @@ def test_no_bar_stays_above_an_error() -> None:
         ("Group them, or list them with tv.Category.", "Group them, or list them in a --schema."),
         ("or of the person, leave the column out.", "or of the person, leave the column out: --drop."),
         ("say share_model=True.", "say --share-model."),
+        (resembles(Coded(np.arange(5), ["04.03.2021"] * 5)),
+         "They look like dates: pass --date-format, such as %d.%m.%Y or %m/%d/%Y."),
         ("column 'max_bytes' holds text, row 7 of the day", "column 'max_bytes' holds text, row 7 of the day"),
     ],
 )  # fmt: skip
@@ -80,6 +85,7 @@ def test_the_packages_own_words_are_still_these() -> None:
     for words in (
         *("domain=... says", "List its values with tv.Category, or drop it", "tv.Number(low, high)}})"),
         *("matter with tv.Category", "leave the column out."),
+        *("write them as 2021-03-04 (in pandas", "without units, and nothing where there is none (in "),
     ):
         assert words in said
 

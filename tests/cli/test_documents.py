@@ -55,6 +55,8 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     tables = {"our_cars": cars(rng, 300), "volunteers": cars(rng, 200), "people": cars(rng, 400)}
     for name, table in tables.items():
         table.to_csv(f"{name}.csv", index=False)
+    german = tables["volunteers"].assign(registered=tables["volunteers"]["registered"].dt.strftime("%d.%m.%Y"))
+    german.to_csv("spreadsheet.csv", sep=";", decimal=",", index=False)
     Path("people").mkdir()
     for place, some in enumerate(np.array_split(np.arange(400), 3)):
         tables["people"].iloc[some].to_parquet(f"people/{place}.parquet", index=False)
@@ -73,6 +75,10 @@ def test_the_page_does_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                     said[command, "ray" in arguments] = run(command, *arguments)
     sys.modules.pop("my_models")
     assert Path("frontier/frontier.html").exists()
+    drawn, known = tv.Schema.from_json("from-spreadsheet.json"), tv.Schema.from_json("schema.json")
+    assert [drawn[name] for name in known] == [known[name] for name in known]
+    assert len(pd.read_csv("estimates.csv")) == 400
+    assert tv.Veil.load("second").guarantee.epsilon <= 4
     assert "segment" in Path("segments/table.txt").read_text(encoding="utf-8")
     assert Path("by-origin/common/task_aware-4/client").is_dir()
     assert "constant prediction" in said["design", False]

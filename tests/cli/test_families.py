@@ -14,6 +14,7 @@ from families import answers, means
 from taskveil.cli.app import app
 from taskveil.client import Client
 from taskveil.collector.store import open_store
+from taskveil.errors import ReleaseError
 from veil.test_signing import pem, public
 
 
@@ -61,6 +62,19 @@ def test_what_is_wrong_is_said(home: Path) -> None:
     ):
         assert said in run("family", home / "f", *words, code=2), words
         assert not (home / "f").exists()
+
+
+def test_where_one_release_is_wanted_a_family_is_named_as_such(home: Path) -> None:
+    family = made(home)
+    for folder in (family, family / "client"):
+        with pytest.raises(ReleaseError, match="is a family of releases"):
+            tv.Veil.load(folder)
+    (home / "p.csv").write_text("a\n1\n")
+    for command in ("privatize", "decode"):
+        words = (command, home / "p.csv", home / "o.parquet", "--release", family / "client")
+        assert f"{family} is a family of releases" in run(*words, code=2)
+    with pytest.raises(ReleaseError, match="Is this a taskveil release"):
+        tv.Veil.load(family / "answers" / "client")  # a part of one member, and no family
 
 
 def test_sign_audit_and_an_existing_folder(home: Path) -> None:

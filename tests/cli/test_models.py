@@ -138,5 +138,12 @@ def test_torch_onnx_files_and_scikit_learn_from_csv_to_probabilities(folder: Pat
     run("decode", "reports.parquet", "answers.parquet", *named)
     again = pd.read_parquet("answers.parquet")
     assert list(again) == ["p(no)", "p(yes)"]
+    X.assign(y=np.where(y == 1, "yes", "no")).to_csv(folder / "words.csv", index=False)
+    with_names = ("--model", f"{folder.name}_fitted:model", *options, "--overwrite")
+    run("design", "words.csv", "named", *with_names)
+    run("privatize", "words.csv", "named.parquet", "--release", "named")
+    said = run("decode", "named.parquet", "named.csv", "--release", "named", "--predict")
+    assert "p0" not in said
+    assert list(pd.read_csv("named.csv")) == ["p(no)", "p(yes)"]  # the release names its classes
     np.testing.assert_allclose(again.to_numpy(), answers.to_numpy())
     assert tv.Veil.load("r").schema.unbounded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -86,8 +87,15 @@ def test_a_survey_is_designed_with_its_margins(people: Path, tmp_path: Path) -> 
 
 def test_a_sweep_of_a_survey_or_of_means_names_a_budget(people: Path, tmp_path: Path) -> None:
     arguments = ["sweep", people, "--epsilons", "0.5,1,2,4", "--folder", tmp_path / "out"]
-    printed = run(*arguments, "--survey", "--people", 40_000, "--margin", 0.05)
+    schema = tmp_path / "schema.json"
+    tv.Schema({
+        "region": tv.Category(["North", "South"]), "plan": tv.Category(["Basic", "Plus"]),
+        "income": tv.Number(0, 150, "k€"),
+    }).to_json(schema)  # fmt: skip
+    printed = run(*arguments, "--survey", "--people", 40_000, "--margin", 0.05, "--schema", schema)
     assert "is the smallest budget of the plan" in printed
+    (said,) = re.findall(r"In the columns' units: income \[k€\] ±([\d.]+)\.", " ".join(printed.split()))
+    assert 0 < float(said) <= 0.05 * 150
     assert (tmp_path / "out" / "plan.png").exists()
     means = [*arguments[:-1], tmp_path / "means", "--means", "--columns", "income"]
     assert "No budget can be named" in run(*means)

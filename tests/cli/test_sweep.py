@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import terminals
 from taskveil.cli.app import app
 from taskveil.designs.laplace.gradient import LearningSettings
+from taskveil.sweeps.frontier import Frontier
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(120, 3)) @ RNG.normal(size=(3, 3))
@@ -55,12 +56,35 @@ def test_the_command_writes_table_json_picture_and_page(files: tuple[Path, Path]
     assert "task_aware" in result.output
     assert "ε = 20" in result.output
     assert "95% of the usable signal" in result.output  # what to choose, in words
-    names = {"table.txt", "frontier.json", "frontier.png", "frontier.html", "finished.json"}
+    names = {"table.txt", "frontier.json", "frontier.png", "frontier.html", "finished.json", "frontier-losses.json"}
     assert {path.name for path in folder.iterdir()} == names
-    shown = names - {"finished.json", "frontier.png"}  # nothing of single records is in what is made to be shown
+    shown = names - {
+        "finished.json",
+        "frontier-losses.json",
+        "frontier.png",
+    }  # nothing of single records is in what is made to be shown
     assert not any("per_record" in (folder / name).read_text(encoding="utf-8") for name in shown)
     again = CliRunner().invoke(app, [*arguments, "--json"])
     assert json.loads(again.output)["clear"] == pytest.approx(0.0, abs=1e-9)
+    assert "per_record" not in again.output
+
+
+def test_what_a_sweep_wrote_reloads_with_all_that_a_budget_needs(tmp_path: Path) -> None:
+    table, folder = tmp_path / "people.csv", tmp_path / "out"
+    np.savetxt(table, X, delimiter=",", header="a,b,c", comments="")
+    run("sweep", table, "--epsilons", "1,20", "--methods", "task_aware", "--folder", folder)
+    frontier = Frontier.from_json(folder / "frontier.json")
+    budget = frontier.epsilon_for(0.3)
+    assert budget == 20
+    assert budget.method == "task_aware"
+    assert (folder / "frontier-losses.json").stat().st_mode & 0o077 == 0  # losses of single people: its owner's alone
+    again = Frontier.from_json(frontier.to_json(tmp_path / "again.json"))
+    assert again.epsilon_for(0.3).statement == budget.statement
+    # Losses of another sweep are not taken, and without any no budget is promised.
+    other = json.loads((folder / "frontier-losses.json").read_text())
+    other["clear"] = 1.0
+    (folder / "frontier-losses.json").write_text(json.dumps(other))
+    assert "No budget can be promised" in Frontier.from_json(folder / "frontier.json").epsilon_for(0.3).statement
 
 
 @pytest.mark.parametrize(
@@ -102,7 +126,10 @@ def test_segments_have_a_table_and_releases(people: Path, tmp_path: Path) -> Non
     assert "Tuvalu" in table
     assert "no privacy" in table
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"table.txt", "frontier.json", "segments.json", "frontier.png", "frontier.html", "finished.json"}
+    assert names == {
+        *("table.txt", "frontier.json", "segments.json", "frontier.png", "frontier.html"),
+        *("finished.json", "frontier-losses.json"),
+    }
     shown = (tmp_path / "out" / "segments.json").read_text(encoding="utf-8")
     assert "per_record" not in shown
     assert json.loads(shown)["people"]["Tuvalu"] in ([1, 0], [0, 1])

@@ -48,11 +48,11 @@ def test_nothing_is_overwritten_unasked(veil: tv.Veil, volunteers: np.ndarray, t
     assert (tmp_path / "o.parquet").read_bytes() != before
 
 
-def test_no_csv_with_the_bytes_of_parquet(veil: tv.Veil, tmp_path: Path) -> None:
+def test_results_are_parquet_or_csv(veil: tv.Veil, tmp_path: Path) -> None:
     veil.save(tmp_path / "r")
     (tmp_path / "p.csv").touch()
     for command in ("privatize", "decode"):
-        said = one_line(command, tmp_path / "p.csv", tmp_path / "o.csv", "--release", tmp_path / "r")
+        said = one_line(command, tmp_path / "p.csv", tmp_path / "o.txt", "--release", tmp_path / "r")
         assert "o.parquet" in said
 
 

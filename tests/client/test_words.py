@@ -105,6 +105,7 @@ def test_a_schema_writes_words_and_reads_them() -> None:
     [
         lambda: Words(1),
         lambda: Words(2**20 + 1),
+        lambda: Words(100),
         lambda: Words(3001.0),  # type: ignore[arg-type]
         lambda: Words(True),
         lambda: Words(3001, 5),  # type: ignore[arg-type]

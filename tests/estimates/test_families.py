@@ -102,6 +102,9 @@ def test_what_is_wrong_is_said() -> None:
         tv.estimate(chosen(), {"three": []})
     with pytest.raises(DataError, match="one member"):
         tv.estimate(chosen(), {}, assume="cells")
+    for reports in (np.zeros((20, 1), dtype=np.int64), pd.DataFrame({"report_0": [1, 2]})):
+        with pytest.raises(DataError, match="pass a mapping of names to reports"):
+            tv.estimate(chosen(), reports)
 
 
 def test_limits_that_hold_at_all_times_are_wider() -> None:

@@ -107,6 +107,7 @@ BLOCK_GROUPS: list[tuple[str, str, Change]] = [
     ("words with a salt of 501 emoji", "mixed_words", put("fields.fields.0", salt="\U0001f600" * 501)),
     ("words of 1 point", "mixed_words", put("fields.fields.0", prime=1)),
     ("words of 2^20 + 1 points a side", "mixed_words", put("fields.fields.0", prime=2**20 + 1)),
+    ("words of 3000 points a side, which is no prime", "mixed_words", put("fields.fields.0", prime=3000)),
     ("words of 3001.0 points a side", "mixed_words", put("fields.fields.0", prime=3001.0)),
     ("words that may be missing", "mixed_words", put("fields.fields.0", missing=False)),
     ("words in a tensor", "mixed_words", put("fields.fields.0", prime={"tensor": "encoder.low"})),

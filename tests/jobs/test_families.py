@@ -108,7 +108,7 @@ def test_a_row_of_no_member_is_refused(family: Path, tmp_path: Path) -> None:
         tally_tables([family], [tmp_path / "s.parquet"])
     broken = table.replace_schema_metadata({**table.schema.metadata, b"taskveil.members": b"[1]"})
     pq.write_table(broken, tmp_path / "b.parquet")
-    with pytest.raises(DataError, match="which members"):
+    with pytest.raises(DataError, match="does not name the members"):
         tally_tables([family], [tmp_path / "b.parquet"])
 
 

@@ -31,6 +31,8 @@ def infer(values: Sequence[object]) -> tv.Schema:
         (["-"] * 30 + [f"€ {value:,.1f}" for value in INCOMES], "look like numbers"),
         (["-"] * 30 + RNG.integers(18, 60, 900).astype(str).tolist(), "look like numbers"),
         ([f"A{place}" for place in RNG.integers(0, 300, 900)], r"became a category, and \d+ of 900 .* Group rare"),
+        (RNG.integers(10_000, 100_000, 900), "looks like a postal code"),
+        (RNG.integers(1_000, 10_000, 900), "looks like a postal code"),
         (1_609_459_200 + 3600 * np.arange(900), "time since 1970.*unit='s'"),
         (1000 * (1_609_459_200 + RNG.integers(0, 10**7, 900)), "time since 1970.*unit='ms'"),
         (RNG.permutation(100_000 + np.arange(900))[:600], "number of the row"),

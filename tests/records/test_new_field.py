@@ -19,7 +19,7 @@ from taskveil.client.base_field import BaseField, Kind, Natural
 from taskveil.client.values import Values, text_of
 from taskveil.designs.predictors.own import records_near, records_of
 from taskveil.errors import DataError, TaskError
-from taskveil.jobs.tables import TableFile, encoder_input, words_of
+from taskveil.jobs.tables import TableFile, encoder_input, natural_values, words_of
 
 
 @dataclass(frozen=True)
@@ -150,9 +150,8 @@ def test_servers_ask_nothing_else(tmp_path: Path) -> None:
     table().to_csv(tmp_path / "people.csv", index=False, na_rep="")
     file = TableFile.open(tmp_path / "people.csv")
     batch = pa.RecordBatch.from_pydict({"state": ["NA", "good", None], "age": ["3", "4.5", ""]})
-    np.testing.assert_array_equal(
-        encoder_input(veil.device, batch, ["state", "age"], file, 0), [[0, 0, 3], [1, 0, 4.5], [0, 1, 10]]
-    )
+    values = natural_values(veil.device, batch, ["state", "age"], file, 0)
+    np.testing.assert_array_equal(encoder_input(veil.device, values), [[0, 0, 3], [1, 0, 4.5], [0, 1, 10]])
     assert words_of(veil.device) == frozenset(LEVELS)
     assert SCHEMA["state"].outside(["good", "worse", None]) == (2, 0)
     with pytest.raises(DataError, match="a grade has no bounds"):

@@ -218,6 +218,29 @@ export async function checkShown({ step, visit, estimated, server }) {
     await estimated(page, id, LATEST);
   });
 
+  await step("a section in which nothing is known yet is folded", async () => {
+    const all = structuredClone(wellbeing);
+    const answer = all.estimates[LATEST];
+    const shares = answer.rows.filter(({ group, place }) => answer[group][place].kind === "share");
+    for (const row of shares) {
+      Object.assign(answer[row.group][row.place], { mean: null, low: null, high: null });
+      Object.assign(row, { estimate: "unknown", interval: "unknown … unknown" });
+    }
+    world.collections = [all];
+    await page.reload();
+    await estimated(page, id, LATEST);
+    assert.deepEqual(await texts(page, "#estimates details.unknown > summary"), [
+      `Shares of people: ${shares.length} lines without an estimate yet`,
+    ]);
+    const seen = (name) => page.locator(`.estimates[data-key="${name}"]`).isVisible();
+    assert.deepEqual([await seen("Averages"), await seen("Shares of people")], [true, false]);
+    await page.click("#estimates details.unknown > summary");
+    assert.ok(await seen("Shares of people"));
+    world.collections = structuredClone(recorded);
+    await page.reload();
+    await estimated(page, id, LATEST);
+  });
+
   await step("a choice of round, and of an earlier one to compare with", async () => {
     assert.equal(await page.inputValue("#round"), LATEST);
     assert.deepEqual(await texts(page, "#round option"), ["2026-W46 (current)", "2026-W45", "all rounds together"]);

@@ -78,7 +78,7 @@ def audit(
     alpha = (1 - confidence) / len(pairs)
     attacks = []
     for place, pair in enumerate(pairs):
-        tell("comparing reports", (place + 0.2) / (len(pairs) + 1))
+        tell(f"comparing reports of pair {place + 1} of {len(pairs)}", (place + 0.2) / (len(pairs) + 1))
         attacks.append(_attack(target, pair, trials=trials, alpha=alpha))
     best = max(range(len(attacks)), key=lambda i: attacks[i][0].epsilon_lower)
     tell("structural checks", len(pairs) / (len(pairs) + 1))

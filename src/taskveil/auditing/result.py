@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from taskveil.auditing.bound import largest_provable
 from taskveil.auditing.picture import Sketch, draw
 from taskveil.auditing.target import Check
 from taskveil.errors import needs
@@ -63,6 +64,11 @@ class Audit:
     def passed(self) -> bool:
         """Whether nothing found contradicts the claim and no structural check broke."""
         return self.epsilon_lower <= self.epsilon_claimed and all(check.passed for check in self.checks)
+
+    def provable_with(self, trials: int) -> float:
+        """The largest lower bound of ε that an audit with so many `trials` could show for this release."""
+        alpha = (1 - self.confidence) / len(self.findings)
+        return largest_provable(trials - trials // 2, alpha=alpha, delta=self.delta)
 
     @property
     def verdict(self) -> str:

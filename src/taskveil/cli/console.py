@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -94,6 +95,28 @@ def numbers(option: str, items: list[str], form: str = "numbers") -> list[float]
         raise TaskveilError(f"{option} takes {form}, got {','.join(items)!r}.") from None
 
 
+def budgets(option: str, items: list[str]) -> list[float]:
+    """The budgets ε that an option was given: finite numbers above zero."""
+    found = numbers(option, items, "numbers separated by commas")
+    wrong = [item for item, value in zip(items, found, strict=True) if not 0.0 < value < math.inf]
+    if wrong:
+        raise TaskveilError(f"{option} takes finite numbers above zero, got {wrong[0]}.")
+    return found
+
+
+def check_share(option: str, value: float | None, low: float = 0.0, high: float = math.inf) -> None:
+    """A TaskveilError unless the value of an option lies above `low` and below `high`, or is None."""
+    if value is not None and not low < value < high:
+        limit = "" if high == math.inf else f" and below {high:g}"
+        raise TaskveilError(f"{option} is a number above {low:g}{limit}, got {value:g}.")
+
+
+def check_folder_of(option: str, path: Path | None) -> None:
+    """A TaskveilError if a file that an option names cannot be written, because its folder does not exist."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise TaskveilError(f"{option} {path}: there is no folder {path.parent}. Make it first.")
+
+
 def refuse_existing(target: Path, overwrite: bool, lost: str = "") -> None:
     """A TaskveilError if the target exists and must not be overwritten; `lost` says what would be lost."""
     if target.exists() and not overwrite:
@@ -128,6 +151,11 @@ def print_whole(view: Table) -> None:
 
 _OPTIONS = (
     (r"schema\.replace\(\{'(.*?)': tv\.Number\(low, high\)\}\)", r"--domain \1=low:high"),
+    (r"write them as 2021-03-04 \(in pandas .*?\)\.", "pass --date-format, such as %d.%m.%Y or %m/%d/%Y."),
+    (
+        r"without units, and nothing where there is none \(in pandas .*?commas\);",
+        "without units (or pass --decimal ,);",
+    ),
     (r"\bdomain=\.\.\. says", "--domain column=low:high says"),
     (r"List its values with tv\.Category, or drop it", "List its values in a --schema, or leave it out: --drop"),
     (r"\bwith tv\.Category\b", "in a --schema"),

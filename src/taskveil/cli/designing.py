@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,14 +16,34 @@ import numpy as np
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeElapsedColumn
 from rich.table import Table
 
 import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, escape, print_line, print_whole, refuse_existing
-from taskveil.cli.inputs import Job, JobOptions, SurveyOptions, chosen_columns, left_out, read_volunteers
+from taskveil.cli.console import (
+    budgets,
+    busy,
+    check_folder_of,
+    check_share,
+    console,
+    escape,
+    print_line,
+    print_whole,
+    refuse_existing,
+)
+from taskveil.cli.inputs import (
+    Job,
+    JobOptions,
+    SurveyOptions,
+    check_target,
+    check_there,
+    chosen_columns,
+    left_out,
+    population,
+    read_volunteers,
+)
 from taskveil.client.base_field import Coded
 from taskveil.client.families import FAMILY_SIGNATURE, is_family
 from taskveil.client.signatures import read_key
@@ -57,16 +78,24 @@ def schema(
     columns: options.Columns = None,
     drop: options.Drop = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the schema goes.")] = Path("schema.json"),
+    sep: options.Sep = ",",
+    decimal: options.Decimal = ".",
+    date_format: options.DateFormat = None,
+    missing: options.Missing = None,
     overwrite: options.Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the schema as JSON, and write no file.")] = False,
 ) -> None:
     """Infer what a record consists of from volunteers' records, and write it as JSON to read and to correct."""
     listed, dropped = options.joined(columns), options.joined(drop)
+    csv = options.csv_format(sep, decimal, date_format, missing)
+    check_there(data)
+    check_folder_of("--output", output)
     if not as_json:
         refuse_existing(output, overwrite)
     with busy("reading", quiet=as_json):
-        table = read_volunteers(data, unused=left_out(listed, dropped, target))
+        table = read_volunteers(data, unused=left_out(listed, dropped, target), csv=csv)
         found = tuple(table.column_names)
+        check_target(data, target, found)
         names = chosen_columns(listed, dropped, found, tuple(name for name in found if name != target))
         inferred = tv.Schema.of(table.select(names))
     if as_json:
@@ -110,6 +139,10 @@ def design(
     pairs: options.PairsOfColumns = None,
     histogram: options.Histograms = None,
     unit: options.Units = None,
+    sep: options.Sep = ",",
+    decimal: options.Decimal = ".",
+    date_format: options.DateFormat = None,
+    missing: options.Missing = None,
     method: Annotated[
         str,
         typer.Option(help="auto, codebook, task_aware, means, constant, or a method to compare with (taskveil.peers)."),
@@ -120,6 +153,12 @@ def design(
     answers: options.AnswersName = "direct",
     seed: options.Seed = 0,
     device: options.TorchDevice = "cpu",
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of `taskveil estimate --assume cells --json`: volunteers are weighted to be like those people."
+        ),
+    ] = None,
     judged: Annotated[
         bool,
         typer.Option(
@@ -138,18 +177,23 @@ def design(
     as_json: options.Json = False,
 ) -> None:
     """Design a veil for a model, for the columns of a table, for their means or for a survey, and write the release."""
-    # Before the design, which may take long.
+    # All arguments are checked before anything is read or designed, which may take long.
+    (epsilon,) = budgets("--epsilon", [str(epsilon)])
+    options.check_methods([method], device)
     refuse_existing(folder, overwrite, " You could then no longer decode reports of the release in it.")
     asked = JobOptions(
         data=data, target=target, model=model, loss=loss, schema=schema, columns=options.joined(columns),
         drop=options.joined(drop), bounds=domain, weights=weight, units=unit, means=means,
         answers=options.answering(answers), survey=SurveyOptions.of(survey, fields, by, pairs, histogram),
+        csv=options.csv_format(sep, decimal, date_format, missing),
     )  # fmt: skip
     judged = judged and not survey  # its error is known exactly
     chosen: dict[str, Any] = {
         "epsilon": epsilon, "torch_device": device,
         "on_device": options.on_device(encoder, share_model, client_bytes),
     }  # fmt: skip
+    asked.check()
+    chosen["like"] = None if like is None else population(like)
     with busy("reading", quiet=as_json):
         job = Job.of(asked)
     with busy("designing", quiet=as_json) as bar:
@@ -398,14 +442,20 @@ def audit(
     picture: Annotated[Path | None, typer.Option(help="Draw the two output distributions here.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Attack a release and say whether its guarantee held. Exit code 1 if it did not."""
+    """Attack a release and say whether its guarantee held. Exit code 1 if it did not.
+
+    At the end it says which ε so many trials, and ten times as many, could show at most.
+    """
     from taskveil.auditing import FamilyAudit
 
+    check_share("--confidence", confidence, 0.0, 1.0)
+    check_folder_of("--picture", picture)
     what: Any = (tv.Family if is_family(folder) else tv.Veil).load(folder)
     if picture and isinstance(what, tv.Family):
         raise tv.TaskveilError(f"a picture is of one release: audit one member, {folder / next(iter(what.members))}.")
-    screen = Console(stderr=True)
-    with Progress(console=screen, disable=as_json or not screen.is_terminal, transient=True) as bar:
+    screen, began = Console(stderr=True), time.monotonic()
+    columns = ("[progress.description]{task.description}", BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen, disable=as_json or not screen.is_terminal, transient=True) as bar:
         job = bar.add_task("loading", total=1.0)
         result: Audit | FamilyAudit = tv.audit(
             what,
@@ -415,11 +465,18 @@ def audit(
         )
         if picture and not isinstance(result, FamilyAudit):
             result.plot(picture)
+    seconds = time.monotonic() - began
     if as_json:
-        typer.echo(json.dumps(result.to_dict()))
+        typer.echo(json.dumps({**result.to_dict(), "seconds": round(seconds, 1)}))
     else:
         console.print(audit_table(result))
         console.print(escape(result.verdict), style="green" if result.passed else "bold red")
+        if not isinstance(result, FamilyAudit):
+            more = 10 * trials
+            print_line(
+                f"{trials:,} trials took {seconds:.0f} s and can show ε ≥ {result.provable_with(trials):.3g} at most. "
+                f"With --trials {more}, which takes up to ten times as long, it is {result.provable_with(more):.3g}."
+            )
         if picture:
             print_line(f"The picture: {picture}")
     if not result.passed:

@@ -8,13 +8,16 @@ A model is an ONNX file, or an object of a module that Python can import. Nothin
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -23,12 +26,16 @@ from taskveil.arrays import Floats
 from taskveil.cli.console import note, numbers, pairs
 from taskveil.client.base_field import BaseField
 from taskveil.errors import DataError, TaskError
+from taskveil.jobs.csv_format import USUAL, CsvFormat
 from taskveil.records.inference import harmless_range
 from taskveil.records.tables import as_records, number_in
+from taskveil.tasks.costs import LossName
 from taskveil.tasks.linear import spreads
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from taskveil.estimates.assumed import CellWeights
 
 _WEIGHED = "each weighed by 1/spread and by its --weight."
 
@@ -51,9 +58,21 @@ class JobOptions:
     segment: str | None = None
     answers: Literal["direct", "record"] = "direct"
     survey: SurveyOptions | None = None
+    csv: CsvFormat = USUAL
 
     def check(self) -> None:
-        """Returns if the options go together; otherwise a DataError says which do not."""
+        """Returns if the options are sound and go together; otherwise a DataError says which do not."""
+        check_there(self.data)
+        if self.loss is not None and self.loss not in get_args(LossName):
+            raise DataError(f"--loss is {', '.join(get_args(LossName))}; got {self.loss!r}.")
+        for option, given in (("--weight", self.weights), ("--domain", self.bounds), ("--unit", self.units)):
+            for item in given or []:
+                name, _, value = item.partition("=")
+                if not name or not value or (option == "--domain" and ":" not in value):
+                    form = "column=low:high" if option == "--domain" else f"name={option[2:]}"
+                    raise DataError(f"{option} takes {form}; got {item!r}.")
+                if option == "--weight" and not math.isfinite(numbers(option, [value])[0]):
+                    raise DataError(f"--weight takes a finite number; got {item!r}.")
         if self.model is not None and self.weights:
             raise DataError("--weight is for weighted means of the columns. With --model, the model is the task.")
         if self.model is not None and self.means:
@@ -138,15 +157,14 @@ class Job:
         """The job for the options, or a DataError that says which option or column is wrong."""
         asked.check()
         given = None if asked.schema is None else tv.Schema.from_json(asked.schema)
+        model = None if asked.model is None else load_model(asked.model)
         fields = {} if given is None else dict(zip(given, given.fields.fields, strict=True))
-        table = read_volunteers(asked.data, fields, left_out(asked.columns, asked.drop, asked.target))
+        table = read_volunteers(asked.data, fields, left_out(asked.columns, asked.drop, asked.target), asked.csv)
         found = tuple(table.column_names)
-        if asked.target is not None and asked.target not in found:
-            raise DataError(f"{asked.data} has no column {asked.target!r}, only {', '.join(found)}.")
+        check_target(asked.data, asked.target, found)
         y = None
         if asked.target is not None:
             table, y = with_labels(asked.data, table, asked.target)
-        model = None if asked.model is None else load_model(asked.model)
         task = None if model is None else as_task(model, asked.loss, asked.answers)
         wanted = (task.frozen.columns if task else None) or (found if given is None else given.names)
         names = _chosen(asked, found, tuple(wanted))
@@ -263,11 +281,37 @@ def _numbers(X: Any, schema: tv.Schema) -> Floats:
     return np.column_stack([np.clip(column, *ends) for column, ends in zip(records.T, ranges, strict=True)])
 
 
+def population(path: Path) -> CellWeights:
+    """The people of an estimate in a file of `taskveil estimate --assume cells --json`, for `tv.design(like=...)`."""
+    from taskveil.estimates.assumed import CellWeights
+
+    try:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        shares, folder, release = cells["shares"], Path(cells["folder"]), str(cells["release"])
+    except (ValueError, KeyError, TypeError):
+        raise DataError(
+            f"--like {path} says nothing about cells of people. Write it with: taskveil estimate … --assume cells "
+            f"--json {path}"
+        ) from None
+    if not folder.is_dir():
+        raise DataError(
+            f"--like {path} is about reports of the release in {folder}, and there is no such folder: run the command "
+            "where taskveil estimate ran."
+        )
+    veil = tv.Veil.load(folder)
+    if veil.release_id != release:
+        raise DataError(f"--like {path} is about release {release[:12]}…, and {folder} holds {veil.release_id[:12]}….")
+    return CellWeights.of(veil, shares)
+
+
 # Files of volunteers' records
 
 
 def read_volunteers(
-    path: Path, fields: Mapping[str, BaseField] | None = None, unused: Callable[[str], bool] = lambda _: False
+    path: Path,
+    fields: Mapping[str, BaseField] | None = None,
+    unused: Callable[[str], bool] = lambda _: False,
+    csv: CsvFormat = USUAL,
 ) -> pa.Table:
     """The table in a CSV or Parquet file.
 
@@ -275,16 +319,31 @@ def read_volunteers(
         path: of the file.
         fields: of columns with a known field. Other columns of a CSV file are inferred.
         unused: whether a column is not used. Such a column is not checked.
+        csv: how a CSV file is written.
     """
     from taskveil.jobs.tables import TableFile
 
-    file = TableFile.open(path)
+    file = TableFile.open(path, csv=csv)
     table = file.read()
     if not file.is_text:
         return table
     if table.num_rows == 0:
         raise DataError(f"{path} needs a header and at least one record.")
-    return _as_numbers(path, table, fields or {}, unused)
+    if csv.dates is not None:
+        table = _as_dates(path, table, fields or {}, unused, csv)
+    return _as_numbers(path, table, fields or {}, unused, csv)
+
+
+def check_there(path: Path) -> None:
+    """A DataError if there is no file or folder of this name."""
+    if not path.exists():
+        raise DataError(f"cannot read {str(path)!r}: there is no such file.")
+
+
+def check_target(path: Path, target: str | None, found: Sequence[str]) -> None:
+    """A DataError if the target is none of the columns that the file has."""
+    if target is not None and target not in found:
+        raise DataError(f"{path} has no column {target!r}, only {', '.join(found)}.")
 
 
 def left_out(columns: str | None, drop: str | None, target: str | None) -> Callable[[str], bool]:
@@ -321,8 +380,45 @@ def with_labels(path: Path, table: pa.Table, target: str) -> tuple[pa.Table, Any
     return table, np.asarray(table.column(target).to_pylist())
 
 
+def _as_dates(
+    path: Path, table: pa.Table, fields: Mapping[str, BaseField], unused: Callable[[str], bool], csv: CsvFormat
+) -> pa.Table:
+    """The table with dates as 2021-03-04 in columns of dates that are written as `csv` says."""
+    import pyarrow as pa
+
+    any_date = False
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if not pa.types.is_string(column.type):
+            continue
+        coded = column.combine_chunks().dictionary_encode()
+        texts = coded.dictionary.to_pylist()
+        dates = [csv.date(text) for text in texts]
+        any_date = any_date or any(dates)
+        known = name in fields and fields[name].reads_as[0] == "date"
+        wrong = np.array([*(date is None for date in dates), False])[coded.indices.fill_null(-1).to_numpy()]
+        if unused(name) or not (known or 2 * wrong.sum() < len(wrong) - column.null_count):
+            with contextlib.suppress(pa.ArrowException):  # whole numbers were kept as text, because dates may be some
+                table = table.set_column(place, name, column.cast(pa.int64()))
+            continue
+        if wrong.any() and known:
+            note(f"column {name!r}: {int(wrong.sum())} cells are no dates like {csv.example} and count as missing.")
+        elif wrong.any():
+            raise DataError(
+                f"{path}, line {int(np.flatnonzero(wrong)[0]) + 2}: column {name!r} holds dates like {csv.example}, "
+                f"but here something else. Correct it, leave the column out (--drop {name}), or state in a --schema "
+                "that it is a date (then such cells count as missing values)."
+            )
+        table = table.set_column(place, name, pa.array(dates, pa.string()).take(coded.indices))
+    if not any_date:
+        raise DataError(
+            f"{path} holds no date in the form of --date-format {csv.dates}, which writes the fourth of March 2021 as "
+            f"{csv.example}."
+        )
+    return table
+
+
 def _as_numbers(
-    path: Path, table: pa.Table, fields: Mapping[str, BaseField], unused: Callable[[str], bool]
+    path: Path, table: pa.Table, fields: Mapping[str, BaseField], unused: Callable[[str], bool], csv: CsvFormat
 ) -> pa.Table:
     """The table with numbers instead of text in columns of numbers that Arrow does not recognise."""
     import pyarrow as pa
@@ -332,7 +428,7 @@ def _as_numbers(
         if not pa.types.is_string(column.type) or text or unused(name):
             continue
         coded = column.combine_chunks().dictionary_encode()
-        found = [number_in(cell) for cell in coded.dictionary.to_pylist()]
+        found = [number_in(csv.number(cell)) for cell in coded.dictionary.to_pylist()]
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         texts = np.array([*(number is None for number in found), False])[codes]
         numbers = np.array([*(np.nan if number is None else number for number in found), np.nan])[codes]

@@ -12,6 +12,7 @@ from taskveil.errors import TaskError
 
 if TYPE_CHECKING:
     import taskveil as tv
+    from taskveil.jobs.csv_format import CsvFormat
     from taskveil.jobs.running import Engine
 
 Volunteers = Annotated[Path, typer.Argument(help="CSV or Parquet file of volunteers' records, one person in each row.")]
@@ -103,6 +104,14 @@ Workers = Annotated[int | None, typer.Option(help="With --engine ray: how many w
 Gpus = Annotated[
     float, typer.Option(help="With --engine ray: GPUs, or fractions of one, that every task reserves.", min=0.0)
 ]
+Sep = Annotated[str, typer.Option("--sep", help="CSV: what separates cells, such as ';' or the word tab.")]
+Decimal = Annotated[str, typer.Option("--decimal", help="CSV: the decimal sign, . or a comma.")]
+DateFormat = Annotated[
+    str | None, typer.Option("--date-format", help="CSV: how dates are written, such as %d.%m.%Y for 04.03.2021.")
+]
+Missing = Annotated[
+    list[str] | None, typer.Option("--missing", help="CSV: a text that stands for no value, such as -99. Repeatable.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
@@ -119,11 +128,29 @@ def on_device(encoder: str, share_model: bool, client_bytes: int | None) -> tv.O
     return asked if client_bytes is None else replace(asked, max_bytes=client_bytes)
 
 
+def check_methods(methods: list[str], device: str) -> None:
+    """A TaskError unless these are names of methods, and --device is one that torch may have."""
+    from taskveil.designs.designing import designer_of
+
+    for method in methods:
+        designer_of(method)
+    if device.partition(":")[0] not in ("cpu", "cuda"):
+        raise TaskError(f"--device takes cpu or cuda, got {device!r}.")
+
+
 def answering(answers: str) -> Literal["direct", "record"]:
     """The value of --answers, checked."""
     if answers not in ("direct", "record"):
         raise TaskError(f"--answers takes direct or record, got {answers!r}.")
     return cast('Literal["direct", "record"]', answers)
+
+
+def csv_format(sep: str, decimal: str, date_format: str | None, missing: list[str] | None) -> CsvFormat:
+    """The way to write CSV of --sep, --decimal, --date-format and --missing."""
+    from taskveil.jobs.csv_format import CsvFormat
+
+    separator = "\t" if sep in ("tab", "\\t") else sep
+    return CsvFormat(separator=separator, decimal=decimal, dates=date_format, missing=tuple(missing or ()))
 
 
 def job_engine(engine: str, address: str | None, workers: int | None) -> Engine:

@@ -10,8 +10,8 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import busy, numbers, print_line
-from taskveil.cli.inputs import Job, JobOptions, SurveyOptions
+from taskveil.cli.console import budgets, busy, check_share, print_line
+from taskveil.cli.inputs import Job, JobOptions, SurveyOptions, check_there
 from taskveil.errors import DataError
 
 if TYPE_CHECKING:
@@ -38,6 +38,10 @@ def plan(
     by: options.By = None,
     pairs: options.PairsOfColumns = None,
     histogram: options.Histograms = None,
+    sep: options.Sep = ",",
+    decimal: options.Decimal = ".",
+    date_format: options.DateFormat = None,
+    missing: options.Missing = None,
     epsilons: Annotated[str, typer.Option(help="Budgets to compare, separated by commas.")] = "0.5,1,2,4",
     margin: Annotated[
         float | None,
@@ -52,12 +56,13 @@ def plan(
     as_json: options.Json = False,
 ) -> None:
     """Expected margins of a survey or of means for a number of people; for a model, the share of the signal kept."""
-    budgets = numbers("--epsilons", epsilons.split(","), "numbers separated by commas")
+    asked_budgets = budgets("--epsilons", epsilons.split(","))
+    check_share("--margin", margin)
     asked = SurveyOptions.of(survey, fields, by, pairs, histogram)
-    if margin is not None and not margin > 0:
-        raise DataError(f"--margin is a number above 0, got {margin:g}.")
+    csv = options.csv_format(sep, decimal, date_format, missing)
     if margin is not None and not (survey or means):
         raise DataError("--margin is about margins of statistics: pass --survey or --means too.")
+    check_there(data)
     if data.suffix.lower() == ".json":
         if asked is None:
             raise DataError(f"{data} is a schema, and a schema alone is enough for a survey only: pass --survey.")
@@ -78,9 +83,10 @@ def plan(
                     weights=weight,
                     means=means,
                     survey=asked,
+                    csv=csv,
                 )
             )
-    found = planned_for(job, people=people, budgets=budgets, quiet=as_json)
+    found = planned_for(job, people=people, budgets=asked_budgets, quiet=as_json)
     print_plan(job, found, folder=folder, margin=margin, as_json=as_json)
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import console, escape, note, pairs, print_line, reworded, row_bar
+from taskveil.cli.console import check_folder_of, console, escape, note, pairs, print_line, reworded, row_bar
 from taskveil.cli.inputs import as_task, load_model, with_loss
 from taskveil.client.families import is_family, load_family
 from taskveil.client.promise import rounded_up
@@ -25,6 +25,7 @@ from taskveil.veil.release import release_files
 if TYPE_CHECKING:
     from taskveil.estimates import Estimate
     from taskveil.jobs.commands import Done
+    from taskveil.jobs.parts import Unfit
     from taskveil.jobs.running import Engine
 
 ASSUMED = "dark_orange3"
@@ -36,24 +37,34 @@ def privatize(
         str,
         typer.Argument(help="CSV or Parquet, one person per row; or a folder of Parquet; also an address like s3://…"),
     ],
-    target: Annotated[str, typer.Argument(help="Parquet of reports; a folder where the source is one.")],
+    target: Annotated[str, typer.Argument(help="Parquet or CSV of reports; a folder where the source is one.")],
     release: Annotated[Path, typer.Option(help="The release, or its client folder.")],
     column: Annotated[list[str] | None, typer.Option(help="attribute=column where names differ. Repeatable.")] = None,
     unit: Annotated[list[str] | None, typer.Option(help="attribute=unit of the file. Repeatable.")] = None,
+    sep: options.Sep = ",",
+    decimal: options.Decimal = ".",
+    date_format: options.DateFormat = None,
+    missing: options.Missing = None,
     verify_key: options.VerifyKey = None,
     overwrite: options.Overwrite = False,
     engine: options.EngineName = "plain",
     address: options.Address = None,
     workers: options.Workers = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Do not show how many values are missing or out of range.")
+    ] = False,
 ) -> None:
     """Turn a table of records into a table of private reports, one per row, in constant memory.
 
     For a folder, every part is made once, even if workers are lost. After an interruption, run the command again to
-    continue.
+    continue. For one file, the command shows how many values of each column are missing or out of range. No file
+    contains these numbers.
     """
-    from taskveil.jobs.commands import privatize_tables
+    from taskveil.jobs.commands import makes_file, privatize_tables
+    from taskveil.jobs.parts import Unfit
 
     where = options.job_engine(engine, address, workers)
+    csv, unfit = options.csv_format(sep, decimal, date_format, missing), None if quiet else Unfit()
     family = load_family(release, read_key(verify_key), None)
     names = family.members[0].device.columns or ()
     mapping, units = pairs("--column", column, names), pairs("--unit", unit, names)
@@ -67,15 +78,21 @@ def privatize(
             units=units,
             verify_key=verify_key,
             overwrite=overwrite,
+            csv=csv,
+            unfit=unfit,
             progress=advance,
         )
+    if unfit is not None:
+        _print_unfit(unfit if makes_file(source, where) else None)
     epsilon = rounded_up(family.epsilon)
     print_line(f"{done.rows:,} reports{_in_parts(done)}, ε = {epsilon} each: {target}")
 
 
 def decode(
-    source: Annotated[str, typer.Argument(help="Parquet of reports, as written by privatize, or a folder of it.")],
-    target: Annotated[str, typer.Argument(help="Parquet of estimates; a folder where the source is one.")],
+    source: Annotated[
+        str, typer.Argument(help="Parquet or CSV of reports, as written by privatize, or a folder of Parquet.")
+    ],
+    target: Annotated[str, typer.Argument(help="Parquet or CSV of estimates; a folder where the source is one.")],
     release: options.Release,
     column: Annotated[list[str] | None, typer.Option(help="attribute=name in the output. Repeatable.")] = None,
     probabilities: Annotated[
@@ -85,7 +102,7 @@ def decode(
     model: Annotated[
         str | None,
         typer.Option(
-            help="With --predict, the model of the task, as in design: answers are then named after its classes."
+            help="With --predict, the model of the task, as in design. It names the classes where the release does not."
         ),
     ] = None,
     loss: options.LossName = None,
@@ -103,7 +120,7 @@ def decode(
     """
     from taskveil.jobs.commands import decode_tables
     from taskveil.jobs.parts import veil_of
-    from taskveil.jobs.reports import holds_log_probabilities
+    from taskveil.jobs.reports import class_names, holds_log_probabilities
 
     where = options.job_engine(engine, address, workers)
     task = None
@@ -119,7 +136,7 @@ def decode(
     if model is not None:
         task = with_loss(as_task(load_model(model), loss), loss, veil.schema)
         veil = veil_of(files, key, task)
-    elif predict and holds_log_probabilities(veil):
+    elif predict and holds_log_probabilities(veil) and class_names(veil)[0] == "p0":
         note("p0, p1, … are the probabilities of the model's classes, in its order; --model names them.")
     elif predict and veil.task is None and veil.answering is not None:
         note("y0, y1, … are the model's outputs; those of a classifier are logits. For probabilities pass --model.")
@@ -143,7 +160,8 @@ def decode(
 
 def estimate(
     sources: Annotated[
-        list[str], typer.Argument(help="Parquet files of reports, or folders of them, as privatize writes them.")
+        list[str],
+        typer.Argument(help="Parquet or CSV files of reports, or folders of Parquet, as written by privatize."),
     ],
     release: Annotated[
         list[Path],
@@ -191,6 +209,12 @@ def estimate(
 
     if assume not in (None, "cells", "labels"):
         raise tv.TaskveilError(f"--assume is cells or labels, got {assume!r}.")
+    if assume is not None and anytime:
+        raise tv.TaskveilError("assumed rows have no limits that hold at all times: leave out --anytime, or --assume.")
+    if not 0.5 <= confidence <= 1.0 - 1e-9:
+        raise tv.TaskveilError(f"--confidence takes a number from 0.5 to below 1, got {confidence:g}.")
+    check_folder_of("--json", json_file)
+    check_folder_of("--plot", plot)
     where = options.job_engine(engine, address, workers)
 
     def read(places: Sequence[str]) -> Estimate:
@@ -241,6 +265,8 @@ def estimate(
     if json_file is not None:
         differences = {kind: [finite(one._asdict()) for one in part] for kind, part in changes.items()}
         content = {**found.content(), "changes": differences}
+        if "cells" in content:  # for taskveil design --like
+            content["cells"]["folder"] = str(release[0])
         text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
         json_file.write_text(text + "\n", encoding="utf-8")
         print_line(f"JSON: {json_file}")
@@ -262,15 +288,15 @@ def _words(candidates: list[str] | None, columns: Sequence[str] | None) -> dict[
 
 @contextlib.contextmanager
 def _job(source: str, target: str, engine: Engine) -> Iterator[Callable[..., None]]:
-    """The progress bar of a job. Raises a TaskveilError if the target is no Parquet file but must be one. After Ctrl-C,
-    a note says that the finished parts of a folder stay."""
+    """The progress bar of a job. Raises a TaskveilError if the target must be a Parquet or CSV file and is none. After
+    Ctrl-C, a note says that the finished parts of a folder stay."""
     from taskveil.jobs.commands import makes_file
     from taskveil.jobs.storage import PARQUET
 
     file = makes_file(source, engine)
-    if file and Path(target).suffix.lower() not in PARQUET:  # only Parquet keeps the release's id beside the numbers
+    if file and Path(target).suffix.lower() not in (".csv", *PARQUET):
         raise tv.TaskveilError(
-            f"the result is written as Parquet: name it {Path(target).with_suffix('.parquet')}, not {target}."
+            f"the result is written as Parquet or CSV: name it {Path(target).with_suffix('.parquet')}, not {target}."
         )
     try:
         with row_bar() as advance:
@@ -279,6 +305,24 @@ def _job(source: str, target: str, engine: Engine) -> Iterator[Callable[..., Non
         if not file:
             note("interrupted. Parts that are there stay: run the same command again to go on.")
         raise
+
+
+def _print_unfit(unfit: Unfit | None) -> None:
+    """Print on stderr how many values were missing or out of range; None where they were not counted."""
+    screen = Console(stderr=True)
+    if unfit is None:
+        note("values that are missing or out of range are counted for one file, and not for a folder or a cluster.")
+        return
+    names = [name for name in unfit.missing if unfit.missing[name] or unfit.outside[name]]
+    if not names:
+        return
+    title = f"Of {unfit.rows:,} rows. Shown here and nowhere else; --quiet leaves it out"
+    view = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for heading in ("column", "missing or no value of its kind", "out of range or unknown"):
+        view.add_column(heading, justify="left" if heading == "column" else "right", overflow="fold")
+    for name in names:
+        view.add_row(escape(name), f"{unfit.missing[name]:,}", f"{unfit.outside[name]:,}")
+    screen.print(view)
 
 
 def _in_parts(done: Done) -> str:

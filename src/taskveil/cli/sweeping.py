@@ -9,7 +9,7 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import busy, numbers, print_line, reworded
+from taskveil.cli.console import budgets, busy, check_share, print_line, reworded
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions
 from taskveil.cli.planning import planned_for, print_plan
 from taskveil.errors import ResumeError, printable
@@ -31,6 +31,10 @@ def sweep(
     by: options.By = None,
     pairs: options.PairsOfColumns = None,
     histogram: options.Histograms = None,
+    sep: options.Sep = ",",
+    decimal: options.Decimal = ".",
+    date_format: options.DateFormat = None,
+    missing: options.Missing = None,
     people: options.People = None,
     margin: options.Margin = 0.02,
     epsilons: Annotated[str, typer.Option(help="Budgets to try, separated by commas.")] = "0.5,1,2,4,8,16",
@@ -64,6 +68,8 @@ def sweep(
     as_json: options.Json = False,
 ) -> None:
     """Loss against budget for several designs, to choose ε. After an interruption run it again to continue."""
+    from taskveil.sweeps.frontier import losses_beside
+
     if releases is not None and segment is None and not survey:
         raise tv.TaskveilError(
             "--releases goes with --segment. For one release for everybody choose ε by this table, and then run "
@@ -76,7 +82,14 @@ def sweep(
         raise tv.TaskveilError(f"a survey has one design for every budget: leave out {given[0]}.")
     if people is not None and not (survey or means):
         raise tv.TaskveilError("--people is about margins of statistics: pass --survey or --means too.")
-    budgets = numbers("--epsilons", epsilons.split(","), "numbers separated by commas")
+    asked_budgets = budgets("--epsilons", epsilons.split(","))
+    check_share("--margin", margin)
+    options.check_methods(methods.split(",") if methods else [], device)
+    on_device, cluster = (
+        options.on_device(encoder, share_model, client_bytes),
+        options.cluster(engine, address, workers, gpus),
+    )
+    csv = options.csv_format(sep, decimal, date_format, missing)
     with busy("reading", quiet=as_json):
         job = Job.of(
             JobOptions(
@@ -93,26 +106,27 @@ def sweep(
                 segment=segment,
                 answers=options.answering(answers),
                 survey=SurveyOptions.of(survey, fields, by, pairs, histogram),
+                csv=csv,
             )
         )
     planned = None
     if people is not None:
-        planned = planned_for(job, people=people, budgets=budgets, quiet=as_json)
+        planned = planned_for(job, people=people, budgets=asked_budgets, quiet=as_json)
     if survey:
         assert planned is not None  # noqa: S101 - refused above
         print_plan(job, planned, folder=folder, margin=margin, as_json=as_json)
         return
     asked: dict[str, Any] = {
         "y": job.y,
-        "epsilons": budgets,
+        "epsilons": asked_budgets,
         "methods": None if methods is None else methods.split(","),
         "seeds": seeds,
-        "on_device": options.on_device(encoder, share_model, client_bytes),
+        "on_device": on_device,
         "schema": job.schema,
         "block": block,
         "torch_device": device,
         "resume": folder / "finished.json",
-        "engine": options.cluster(engine, address, workers, gpus),
+        "engine": cluster,
     }
     gains = None
     try:
@@ -131,6 +145,10 @@ def sweep(
     files = [frontier.to_json(folder / "frontier.json", losses=False)]
     if gains is not None:
         files.append(gains.to_json(folder / "segments.json", losses=False))
+    # Reading frontier.json again finds the losses of single records here. Only the owner may open it.
+    beside = losses_beside(folder / "frontier.json")
+    beside.touch(mode=0o600)
+    frontier.to_json(beside)
     frontier.plot(folder / "frontier.png")
     frontier.to_html(folder / "frontier.html")
     if as_json:

@@ -45,6 +45,8 @@ from taskveil.client.latent_encoders import Function, NamedEncoder, bring
 from taskveil.client.promise import rounded_up, statement
 from taskveil.client.reading import (
     BROKEN,
+    CLIENT,
+    MANIFEST,
     MOST_MANIFEST,
     MOST_WEIGHTS,
     Files,
@@ -200,6 +202,16 @@ def is_family(folder: Path) -> bool:
     return os.path.lexists(folder / FAMILY)
 
 
+def refuse_family(folder: Path) -> None:
+    """A ReleaseError if a family lies where one release is wanted: in this folder, or in the one above it."""
+    for family in (folder, folder.parent):
+        if is_family(family) and not any(os.path.lexists(folder / name) for name in (MANIFEST, CLIENT)):
+            raise ReleaseError(
+                f"{family} is a family of releases, and not one release. Read the family, "
+                f"tv.Family.load({str(family)!r}) or --release {family}; or name the folder of one member in it."
+            )
+
+
 def read_manifest(
     raw: Any, signature: bytes | None = None, verify_key: bytes | None = None, *, where: object = "the family"
 ) -> dict[str, Any]:
@@ -304,6 +316,7 @@ def load_family(folder: Path, verify_key: bytes | None, encoder: Function | None
         encoder: the model that a release names and does not contain.
     """
     if not is_family(folder):
+        refuse_family(folder)
         device, manifest = read_device(client_files(folder), verify_key, where=folder)
         device = replace(device, encoder=bring(device.encoder, encoder, str(folder)))
         return single(device, bytes.fromhex(manifest["digest"]))

@@ -38,6 +38,7 @@ from taskveil.client.values import (
     TRUTHS,
     Values,
     filled_in,
+    is_prime,
     numbers_of,
     points_of,
     present,
@@ -113,9 +114,8 @@ class _Measured(BaseField):
 
     def outside(self, values: Values | Coded) -> tuple[int, int]:
         """How many of the values (N,) are missing, and how many lie beyond the bounds."""
-        numbers = np.asarray(values, dtype=np.float64)
-        lost = np.isnan(numbers)
-        return int(lost.sum()), int((~lost & ((numbers < self.low) | (numbers > self.high))).sum())
+        numbers = expand(Number(), values)[:, 0]
+        return int(np.isnan(numbers).sum()), int(((numbers < self.low) | (numbers > self.high)).sum())
 
     def within(self, low: str, high: str) -> Self:
         """The same field from `low` to `high`, as a person typed them."""
@@ -450,8 +450,8 @@ class Words(BaseField):
     missing = False  # a missing text is a point, so that no column says it
 
     def __post_init__(self) -> None:
-        if type(self.prime) is not int or not 2 <= self.prime <= LEVELS:  # encoders tell so many numbers apart
-            raise DataError(f"words are points of a plane with 2 to {LEVELS} numbers a side, such as Words(3001).")
+        if type(self.prime) is not int or not (2 <= self.prime <= LEVELS and is_prime(self.prime)):  # as encoders read
+            raise DataError(f"the side of words is a prime number of at most {LEVELS}, such as Words(3001).")
         if not isinstance(self.salt, str) or text_of(self.salt) == NO_VALUE != self.salt:
             raise DataError(f"the salt of words is a text of up to {LONGEST_TEXT} characters.")
 

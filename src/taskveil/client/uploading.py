@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import re
 import secrets
 import time
@@ -27,6 +28,7 @@ from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import BINARY, MOST_POSTED, PROBLEM, ProblemDocument, Report, pack_batch
 from taskveil.errors import UploadError
 
+_LOG = logging.getLogger(__name__)
 _LOCAL = ("127.0.0.1", "::1", "localhost")
 _LONGEST_PAUSE = 60.0
 _RETRIED = (408, 429)  # too slow, too many requests: try again later, as after a failure of the server
@@ -48,7 +50,8 @@ def upload(
     """Send all reports to `url` (…/v1/reports) and return how many were accepted: all, or an UploadError.
 
     Reports that the collector has already count as accepted. If it rejects some, all others are sent first. The error
-    then says which were rejected (`.rejected`, by place) and how many were accepted (`.sent`).
+    then says which were rejected (`.rejected`, by place) and how many were accepted (`.sent`). Each failed attempt that
+    is followed by another is a warning in the log `taskveil.client.uploading`.
 
     Args:
         reports: as `Client.report` made them; they are sent unchanged.
@@ -130,8 +133,12 @@ def _send(
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
     reason, status, wait = "no attempt was made", None, 0.0
+    shown = urlsplit(url)._replace(query="", fragment="").geturl()  # a query may hold a secret
     for attempt in range(attempts):
         if attempt:
+            _LOG.warning(
+                "attempt %d of %d to reach %s failed (%s); the next in %.1f s", attempt, attempts, shown, reason, wait
+            )
             sleep(wait)
         wait = min(pause * secrets.SystemRandom().uniform(0.5, 1.0), _LONGEST_PAUSE)
         pause = min(2 * pause, _LONGEST_PAUSE)

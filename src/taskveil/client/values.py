@@ -66,6 +66,11 @@ def _joined(text: str) -> str:
     return raw.decode("utf-16-le", "surrogatepass") if len(raw) <= 2 * LONGEST_TEXT else NO_VALUE
 
 
+def is_prime(number: int) -> bool:
+    """Whether a number from 2 up has no divisor but 1 and itself."""
+    return all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
+
+
 def points_of(values: Values, salt: str, prime: int) -> Floats:
     """(N, 2): the point (n // prime, n % prime) of each value, where n is 0 if it is missing or empty, else 1 plus
     SHA-256 of the salt and its text modulo prime² − 1.

@@ -110,6 +110,11 @@ def _of_family(
     """The estimate of a family: that of each member with enough reports, and all of them together."""
     if assume is not None:
         raise DataError("assume= takes the reports of one release: estimate from one member, family.members[name].")
+    if isinstance(reports, np.ndarray) or hasattr(reports, "columns"):
+        raise DataError(
+            "an array does not say which members of the family its reports are of: pass a mapping of names to reports, "
+            f"{{{next(iter(family.members))!r}: reports, …}}, or the bytes of reports."
+        )
     found = reports if isinstance(reports, Mapping) else family.receive(reports)
     if extra := sorted(str(name) for name in found.keys() - family.members.keys()):
         raise DataError(f"the family has no member {', '.join(extra)}: its members are {', '.join(family.members)}.")
@@ -148,7 +153,7 @@ def _estimate(
         raise DataError("a survey measures its statistics: leave out assume=.")
     if candidates and not survey:
         raise DataError("candidates are for a survey with a large vocabulary, which this release is not.")
-    more, words, weigh = ({}, (), None) if assume is None else assumed(veil, counted, assume, rule.confidence)
+    more, words, cells = ({}, (), None) if assume is None else assumed(veil, counted, assume, rule.confidence)
     groups, drift, notes = surveyed(veil, counted, rule, candidates) if survey else measured(veil, counted, rule)
     return (SurveyEstimate if survey else Estimate)(
         groups={**groups, **more},
@@ -158,5 +163,5 @@ def _estimate(
         confidence=rule.confidence,
         anytime=rule.anytime,
         notes=(*notes, *words),
-        weigh=weigh,
+        cells=cells,
     )

@@ -11,14 +11,13 @@ group come from the volunteers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
-from taskveil.arrays import Floats
+from taskveil.arrays import Floats, as_floats
 from taskveil.errors import DataError
 from taskveil.estimates.drift import is_two_valued
 from taskveil.estimates.labels import Label
@@ -40,7 +39,7 @@ WORDS = {
 
 def assumed(
     veil: Veil, tally: Tally, assumption: Assumption, confidence: float
-) -> tuple[dict[str, tuple[Row, ...]], tuple[str, ...], Callable[[Floats], Floats] | None]:
+) -> tuple[dict[str, tuple[Row, ...]], tuple[str, ...], CellWeights | None]:
     """Rows by kind, sentences about them and, of cells, the weights of volunteers."""
     channel, known = _checked(veil, assumption)
     by_class = assumption == "labels"
@@ -100,7 +99,7 @@ def assumed(
         )
     rows = rows_of(labels, mean, low, high, own, np.sqrt(variance), found.influence, assumes=words)
     marks = {"attributes": ~answer, "answers": answer & ~share, "shares": answer & share}
-    weigh = None if by_class else partial(_weights, veil, channel, known, found.shares)
+    weigh = None if by_class else CellWeights(veil=veil, shares=found.shares)
     return grouped([row.inside() for row in rows], **marks), (f"Assumed rows: {words}", tested), weigh
 
 
@@ -130,14 +129,32 @@ def _checked(veil: Veil, assumption: str) -> tuple[Channel, Volunteers]:
     return channel, veil.volunteers
 
 
-def _weights(veil: Veil, channel: Channel, known: Volunteers, shares: Floats, records: Floats) -> Floats:
-    """How much volunteers with these records (N, n) count, 1 on average: by the shares of their cells among people."""
-    favoured = channel.favoured(veil.encoder(records))
-    assert favoured is not None  # noqa: S101 - a list of codes is favoured
-    cell = known.cell_of[favoured[:, 0]]
-    there = np.bincount(cell, minlength=len(shares)) / len(cell)
-    weights = (shares / np.where(there > 0, there, 1.0))[cell]
-    return np.asarray(weights / weights.mean())
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CellWeights:
+    """The weights of volunteers that make them like the people of an estimate: by the `shares` (G,) of people in each
+    cell of the release's codes."""
+
+    veil: Veil
+    shares: Floats
+
+    @classmethod
+    def of(cls, veil: Veil, shares: Any) -> CellWeights:
+        """The weights for shares from a file; a DataError if they are no shares of the cells of this release."""
+        _, known = _checked(veil, "cells")
+        found = as_floats(shares)
+        if found.shape != known.cells.counts.shape or not (found >= 0).all() or not 0.99 < found.sum() < 1.01:
+            raise DataError(f"these are no shares of the {len(known.cells.counts)} cells of the release.")
+        return cls(veil=veil, shares=found)
+
+    def weights(self, records: Floats) -> Floats:
+        """How much volunteers with these records (N, n) count, 1 on average."""
+        channel, known = _checked(self.veil, "cells")
+        favoured = channel.favoured(self.veil.encoder(records))
+        assert favoured is not None  # noqa: S101 - a list of codes is favoured
+        cell = known.cell_of[favoured[:, 0]]
+        there = np.bincount(cell, minlength=len(self.shares)) / len(cell)
+        weights = (self.shares / np.where(there > 0, there, 1.0))[cell]
+        return np.asarray(weights / weights.mean())
 
 
 def among_present(

@@ -65,7 +65,7 @@ class Label(NamedTuple):
 
     def said(self, value: float, error: float, *, change: bool = False) -> str:
         """A value whose interval reaches `error` to either side, as text; a `change` has its sign."""
-        sign = "+" if change else ""
+        sign = "+z" if change else "z"  # z: a value that rounds to zero has no minus
         if not math.isfinite(value):
             return "unknown"
         if self.kind == "share":

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, overload
 
 import numpy as np
 
@@ -36,6 +36,17 @@ APART = (
     "Rows about people who have a value, or are in a group, are given for each choice of ε: how many such people there "
     "are may differ between the choices. By name, they are in the estimates of the members."
 )
+
+
+class Weighing(Protocol):
+    """The `shares` (G,) of people in the cells of a release, and the weights that make volunteers like them."""
+
+    @property
+    def shares(self) -> Floats:
+        """Of each cell; they add up to 1."""
+
+    def weights(self, records: Floats) -> Floats:
+        """How much volunteers with these records (N, n) count, 1 on average."""
 
 
 class Forged(NamedTuple):
@@ -68,8 +79,8 @@ class Estimate:
     out. Every person sent a report of one of them."""
     shares_of_people: dict[str, float] = field(default_factory=dict, repr=False)
     """Of a family from which people choose: the weights of the groups, n_g/Σn, by name."""
-    weigh: Callable[[Floats], Floats] | None = field(default=None, repr=False)
-    """From records (N, n) to weights (N,); of an estimate with assume="cells" alone."""
+    cells: Weighing | None = field(default=None, repr=False)
+    """The shares of cells, and the weights that follow; of an estimate with assume="cells" alone."""
 
     kinds: ClassVar[tuple[str, ...]] = KINDS
     """Of all rows that there may be; files name each."""
@@ -185,12 +196,12 @@ class Estimate:
     def weights(self, records: Floats) -> Floats:
         """How much volunteers with these records (N, n) count, 1 on average, so that together they are like the people
         who answered: what `taskveil.design(..., like=estimate)` asks for."""
-        if self.weigh is None:
+        if self.cells is None:
             raise DataError(
                 'only an estimate of one release with assume="cells" says how much volunteers count: pass '
                 'like=tv.estimate(veil, reports, assume="cells").'
             )
-        return self.weigh(records)
+        return self.cells.weights(records)
 
     def rows(self) -> list[Row]:
         """What `table` and `plot` show: all rows but an attribute times its weight, and places in the year. Measured
@@ -282,9 +293,13 @@ class Estimate:
             "drift": finite({**drift, "words": self.drift.words}),
             "assumes": self.assumes,
             "notes": list(self.notes),
+            **({} if self.cells is None else {"cells": self._cells(self.cells)}),
             **family,
             **({"shares_of_people": self.shares_of_people} if self.shares_of_people else {}),
         }
+
+    def _cells(self, cells: Weighing) -> dict[str, Any]:
+        return {"release": self.releases[0], "shares": cells.shares.tolist()}
 
     def to_json(self, path: str | Path) -> Path:
         """Write the `content`, as JSON that every reader takes."""
@@ -405,7 +420,7 @@ def pooled(
         confidence=confidence,
         anytime=estimates[0].anytime,
         notes=tuple(dict.fromkeys(note for one in estimates for note in one.notes)),
-        weigh=estimates[0].weigh,  # nobody assumes anything of several releases
+        cells=estimates[0].cells,  # nobody assumes anything of several releases
     )
 
 

@@ -33,6 +33,7 @@ from taskveil.client.reading import client_files
 from taskveil.client.signatures import read_key
 from taskveil.errors import DataError, TaskveilError
 from taskveil.estimates.scores import Tally
+from taskveil.jobs.csv_format import USUAL, CsvFormat
 from taskveil.jobs.parts import (
     Counting,
     Decoding,
@@ -40,8 +41,10 @@ from taskveil.jobs.parts import (
     PartWriter,
     Privatizing,
     RowWork,
+    Unfit,
     WrittenPart,
     veil_of,
+    write_csv,
     write_rows,
 )
 from taskveil.jobs.plans import (
@@ -55,7 +58,7 @@ from taskveil.jobs.plans import (
     check_unchanged,
     opened,
 )
-from taskveil.jobs.reports import RELEASE, members_of, release_of
+from taskveil.jobs.reports import RELEASE, as_parquet, csv_schema, members_of, release_of
 from taskveil.jobs.running import Engine, RowProgress
 from taskveil.jobs.storage import Folder, Place
 from taskveil.jobs.tables import TableFile
@@ -83,6 +86,8 @@ def privatize_tables(
     units: Mapping[str, str] | None = None,
     verify_key: Path | None = None,
     overwrite: bool = False,
+    csv: CsvFormat = USUAL,
+    unfit: Unfit | None = None,
     progress: RowProgress = lambda *_: None,
 ) -> Done:
     """Writes one report for every row of a file, or of all Parquet files of a folder.
@@ -98,9 +103,14 @@ def privatize_tables(
         units: the units of columns for which the file states none.
         verify_key: the release must be signed by this key.
         overwrite: delete the reports in `target` and draw again. This is a second report of the same people.
+        csv: how a source that is CSV is written.
+        unfit: where values that are missing or outside their bounds are counted, for a result that is one file. The
+            reports are the same without it.
         progress: called with the number of rows done since the last call, and the number of all rows if it is known.
     """
+    file = makes_file(source, engine or Engine())
     work = Privatizing(
+        unfit=unfit if file else None,
         files=tuple((family_files if is_family(release) else client_files)(release).items()),
         columns=dict(columns or {}),
         units=dict(units or {}),
@@ -117,7 +127,7 @@ def privatize_tables(
         "(--overwrite)."
     )
     what = {"kind": "reports", "columns": dict(work.columns), "units": dict(work.units)}
-    job = _Job(source=source, target=target, work=work, what=what, refusal=refusal)
+    job = _Job(source=source, target=target, work=work, what=what, refusal=refusal, csv=csv)
     return job.run(engine or Engine(), overwrite=overwrite, progress=progress)
 
 
@@ -170,8 +180,9 @@ def decode_tables(
         "model": work.sample() if predict and task is not None else None,
     }
     refusal = f"{target} exists already. Choose another name, or overwrite it (--overwrite)."
-    job = _Job(source=source, target=target, work=work, what=what, refusal=refusal, verify=verify)
-    return job.run(engine or Engine(), overwrite=overwrite, progress=progress)
+    with as_parquet([source], engine) as (table,):
+        job = _Job(source=table, target=target, work=work, what=what, refusal=refusal, verify=verify)
+        return job.run(engine or Engine(), overwrite=overwrite, progress=progress)
 
 
 def tally_tables(
@@ -195,7 +206,19 @@ def tally_tables(
         verify: compare the files of a folder with the SHA-256 in its manifest.
         progress: called with the number of rows done since the last call, and the number of all rows.
     """
-    key = read_key(verify_key)
+    with as_parquet(sources, engine) as tables:
+        return _tallies(releases, tables, engine or Engine(), read_key(verify_key), verify=verify, progress=progress)
+
+
+def _tallies(
+    releases: Sequence[Path],
+    sources: Sequence[Place],
+    engine: Engine,
+    key: bytes | None,
+    *,
+    verify: bool,
+    progress: RowProgress,
+) -> tuple[list[Veil], list[Tally]]:
     known: dict[str, Files] = {}
     for place in [part for one in releases for part in member_folders(one, key)]:
         files = tuple(release_files(place).items())
@@ -211,7 +234,7 @@ def tally_tables(
     ]
     rows = sum(plan.rows for _, _, plan, _ in jobs)
     progress(0, rows)
-    engine, found = engine or Engine(), dict[str, Tally]()
+    found = dict[str, Tally]()
     with engine.joined():
         for release, folder, plan, mixed in jobs:
             work = Counting(files=known[release], sources=plan.sources, source=folder)
@@ -237,7 +260,9 @@ def member_folders(folder: Path, verify_key: bytes | None = None) -> list[Path]:
 
 
 def _of_family(source: Place) -> bool:
-    """Whether a file or folder holds reports of a family."""
+    """Whether a file or folder holds reports of a family; a CSV file never does."""
+    if str(source).lower().endswith(".csv"):
+        return False
     _, tables = opened(source, verify=False)
     return any(members_of(table) for table in tables.values())
 
@@ -262,6 +287,7 @@ class _Job:
     what: Mapping[str, Any]
     refusal: str
     verify: bool = True
+    csv: CsvFormat = USUAL
 
     def run(self, engine: Engine, *, overwrite: bool, progress: RowProgress) -> Done:
         """All results, published."""
@@ -274,13 +300,16 @@ class _Job:
         target = Path(self.target)
         if os.path.lexists(target) and not overwrite:
             raise DataError(self.refusal)
-        table = TableFile.open(Path(self.source))
+        table, is_csv = TableFile.open(Path(self.source), csv=self.csv), target.suffix.lower() == ".csv"
         self.work.names(table)
+        if is_csv:
+            csv_schema(self.work.schema)
         progress(0, table.rows)
         try:
             with Folder.of(target.parent).draft() as draft:
-                rows = write_rows(draft, self.work, table, progress=lambda done: progress(done, table.rows))
-                if TableFile.open(Path(self.source)).version != table.version:
+                write = write_csv if is_csv else write_rows
+                rows = write(draft, self.work, table, progress=lambda done: progress(done, table.rows))
+                if TableFile.open(Path(self.source), csv=self.csv).version != table.version:
                     raise DataError(f"{self.source} changed while it was read. Nothing was written: run it again.")
                 (draft.replace if overwrite else draft.publish)(target.name)
         except TaskveilError:
@@ -294,6 +323,8 @@ class _Job:
 
     def _folder(self, engine: Engine, *, overwrite: bool, progress: RowProgress) -> Done:
         """All parts that are not there yet, and then the manifest."""
+        if self.csv != USUAL:
+            raise DataError("a folder holds Parquet: --sep, --decimal, --date-format and --missing are about one CSV.")
         target = Folder.of(self.target)
         folder, tables = opened(self.source, apart_from=target, verify=self.verify)
         for table in tables.values():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -16,7 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from taskveil.client.base_field import Coded
+from taskveil.client.device import Device
 from taskveil.client.families import FAMILY, DeviceFamily, draw, read_family, single
+from taskveil.client.fields import Number
 from taskveil.client.reading import read_device
 from taskveil.errors import DataError, TaskveilError, needs
 from taskveil.estimates.scores import Tally, scores_of
@@ -26,6 +30,8 @@ from taskveil.jobs.reports import (
     MEMBER,
     RELEASE,
     AnswerColumns,
+    csv_batch,
+    csv_schema,
     estimates_of,
     family_schema,
     outputs_of,
@@ -35,12 +41,21 @@ from taskveil.jobs.reports import (
     report_schema,
 )
 from taskveil.jobs.storage import Draft, Folder
-from taskveil.jobs.tables import BATCH_BYTES, TableFile, check_units, encoder_input, match_columns, words_of
+from taskveil.jobs.tables import (
+    BATCH_BYTES,
+    TableFile,
+    check_units,
+    encoder_input,
+    match_columns,
+    natural_values,
+    words_of,
+)
 from taskveil.tasks import Task
 from taskveil.veil import Veil
 
 with needs("a folder of records"):
     import pyarrow as pa
+    import pyarrow.csv
     import pyarrow.parquet as pq
 
 JOB, SOURCE = b"taskveil.job", b"taskveil.source"
@@ -53,6 +68,25 @@ Files = tuple[tuple[str, bytes], ...]
 """The files of a release by name, as `Veil.files` gives them."""
 
 
+@dataclass
+class Unfit:
+    """Counts of values that no field has, by column: how many are `missing`, and how many are `outside` the bounds or
+    the list of values, among all `rows`. They are for the person who has the table: no file holds them."""
+
+    rows: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+    outside: Counter[str] = field(default_factory=Counter)
+
+    def add(self, device: Device, names: Sequence[str], values: Sequence[Any]) -> None:
+        """Count more values: columns (N,) by name."""
+        fields = device.fields.fields if device.fields else [Number()] * len(names)
+        for name, one, column in zip(names, fields, values, strict=True):
+            missing, outside = one.outside(column)
+            self.missing[name] += missing
+            self.outside[name] += outside
+        self.rows += len(values[0].codes if isinstance(values[0], Coded) else values[0])
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Privatizing:
     """Draws a report for every row. `files` are those of a release's client folder, or those of a family that devices
@@ -63,6 +97,8 @@ class Privatizing:
     columns: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     verify_key: bytes | None = None
+    unfit: Unfit | None = None
+    """Counts values that are no values of their field, on this machine."""
 
     @property
     def family(self) -> DeviceFamily:
@@ -88,7 +124,10 @@ class Privatizing:
             reports = np.zeros((batch.num_rows, width), dtype=np.int64)
             for place, member in enumerate(family.members):
                 own = np.flatnonzero(places == place)
-                records = encoder_input(member.device, batch, names, table, done)
+                values = natural_values(member.device, batch, names, table, done)
+                records = encoder_input(member.device, values)
+                if self.unfit is not None and place == 0:  # every member takes the same columns
+                    self.unfit.add(first, names, values)
                 reports[own, : member.device.mechanism.report_width] = member.device.privatize(records[own])
             more = [] if len(family.members) == 1 else [pa.array([family.members[place].name for place in places])]
             yield pa.record_batch([*(pa.array(column) for column in reports.T), *more], schema=schema)
@@ -183,6 +222,17 @@ def write_rows(
             rows += batch.num_rows
             progress(batch.num_rows)
         writer.add_key_value_metadata(metadata())
+    return rows
+
+
+def write_csv(draft: Draft, work: RowWork, table: TableFile, *, progress: Callable[[int], None]) -> int:
+    """As `write_rows`, but writes CSV. Reports get a column `release` with the id that Parquet has in its metadata."""
+    rows, schema = 0, csv_schema(work.schema)
+    with pa.csv.CSVWriter(draft.file, schema) as writer:
+        for batch in work.batches(table, None):
+            writer.write_batch(csv_batch(batch, schema))
+            rows += batch.num_rows
+            progress(batch.num_rows)
     return rows
 
 

@@ -4,26 +4,34 @@ and answers that `taskveil decode` makes of them.
 A file of reports has a column `report_0`, `report_1`, … for every number of a report. Its metadata holds the id of the
 release, so that reports are never decoded with another release.
 
+CSV has no metadata: a CSV file of reports has the id in a column `release` of every row.
+
 A file of reports of a family has a column `member` too, and as many numbers as its widest member; others are zero. Its
 metadata holds the id of the family and those of its members, and it is read with one member's release at a time.
 
 Estimates have the columns and, if the release has fields, the types of the volunteers' table. Answers of weighted means
 have the names and the units of their columns: weights only say which column matters more. Answers of classifiers are
-probabilities. They are named after the classes if the veil has its model: p(rain), p(sun), …; otherwise p0, p1, … in
-the model's order. All other answers are y0, y1, … as the model gives them.
+probabilities. They are named after the classes if the veil has its model, or its release names them: p(rain), p(sun),
+…; otherwise p0, p1, … in the model's order. All other answers are y0, y1, … as the model gives them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.errors import DataError, TaskError, needs
+from taskveil.jobs.running import Engine
+from taskveil.jobs.storage import Place
 from taskveil.jobs.tables import TableFile
 from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType
@@ -33,9 +41,13 @@ from taskveil.veil.decoders import CodewordDecoder
 
 with needs("a file of records"):
     import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
 
 RELEASE = b"taskveil.release"
 """The key of the release's id in the metadata of a file."""
+RELEASE_COLUMN = "release"
+"""The column with that id in a CSV file, which has no metadata."""
 MEMBERS = b"taskveil.members"
 """The key of the ids of a family's members by name, in JSON."""
 MEMBER = "member"
@@ -58,6 +70,67 @@ def family_schema(widths: Mapping[str, int], releases: Mapping[str, str], family
     more = [pa.field(MEMBER, pa.string(), nullable=False)]
     schema = report_schema(max(widths.values()), family, more)
     return schema.with_metadata({RELEASE: family.encode(), MEMBERS: json.dumps(dict(releases)).encode()})
+
+
+def csv_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of a CSV file with the columns of a Parquet file; reports have a column `release` before them."""
+    fields = [
+        pa.field(one.name, pa.string() if pa.types.is_dictionary(one.type) else one.type, one.nullable)
+        for one in schema
+    ]
+    if schema.names[0] != report_names(1)[0]:
+        return pa.schema(fields)
+    if MEMBERS in schema.metadata:
+        raise DataError("reports of a family are written as Parquet: name the file .parquet.")
+    return pa.schema([pa.field(RELEASE_COLUMN, pa.string()), *fields], metadata=schema.metadata)
+
+
+def csv_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows of a Parquet file as rows of `csv_schema`."""
+    columns = list(batch.columns)
+    if len(columns) < len(schema):
+        columns.insert(0, pa.array([schema.metadata[RELEASE].decode()] * batch.num_rows))
+    return pa.record_batch([one.cast(field.type) for one, field in zip(columns, schema, strict=True)], schema=schema)
+
+
+@contextlib.contextmanager
+def as_parquet(sources: Sequence[Place], engine: Engine | None) -> Iterator[list[Place]]:
+    """The sources, with a temporary Parquet file in place of each CSV file of reports that `csv_schema` describes. A
+    cluster could not read it: there, CSV stays as it is, and is refused."""
+    if engine is not None and engine.name != "plain":
+        yield list(sources)
+        return
+    with tempfile.TemporaryDirectory(prefix="taskveil-") as folder:
+        made: dict[str, Place] = {}
+        for source in sources:
+            place = os.path.realpath(source)
+            if str(source).lower().endswith(".csv") and os.path.isfile(place) and place not in made:
+                home = Path(folder) / str(len(made))
+                home.mkdir()
+                made[place] = home / f"{Path(source).stem}.parquet"
+                _to_parquet(TableFile.open(Path(source)), str(made[place]))
+        yield [made.get(os.path.realpath(source), source) for source in sources]
+
+
+def _to_parquet(table: TableFile, target: str) -> None:
+    """Writes the reports of a CSV file as `report_schema` says; a DataError if the file is no such table."""
+    names = [name for name in table.columns if name != RELEASE_COLUMN]
+    if RELEASE_COLUMN not in table.columns or not names or names != report_names(len(names)):
+        raise DataError(f"{table.path} holds no reports: taskveil privatize did not write it.")
+    writer, release = None, ""
+    with contextlib.ExitStack() as stack:
+        for batch in table.batches([RELEASE_COLUMN, *names]):
+            if writer is None:
+                release = str(batch.column(0)[0])
+                schema = report_schema(len(names), release)
+                writer = stack.enter_context(pq.ParquetWriter(target, schema))
+            if pc.any(pc.fill_null(pc.not_equal(batch.column(0), release), True)).as_py():
+                raise DataError(f"{table.path} holds reports of several releases: write a file for each.")
+            try:
+                numbers = [column.cast(pa.int64()) for column in batch.columns[1:]]
+                writer.write_batch(pa.record_batch(numbers, schema=schema))
+            except pa.ArrowException:
+                raise DataError(f"{table.path} has cells that are no whole numbers: no device made them.") from None
 
 
 def members_of(table: TableFile) -> dict[str, str]:
@@ -180,8 +253,19 @@ def outputs_of(veil: Veil) -> AnswerColumns:
     else:
         raise TaskError("this release answers with its model, which it does not hold: pass --model.")
     if holds_log_probabilities(veil):
-        return _numbers([f"p{place}" for place in range(count)], lambda reports: np.exp(veil.predict(reports)))
+        return _numbers(class_names(veil), lambda reports: np.exp(veil.predict(reports)))
     return _numbers([f"y{place}" for place in range(count)], veil.predict)
+
+
+def class_names(veil: Veil) -> list[str]:
+    """The columns of the probabilities of classes: p(rain), p(sun), … as the release names its classes; p0, p1, … if it
+    numbers them."""
+    count = veil.answering.shape[0] if veil.answering is not None else 0
+    numbered = [f"p{place}" for place in range(count)]
+    if veil.outputs is None or len(veil.outputs.names) != count or not veil.outputs.shares.all():
+        return numbered
+    labels = [name.partition(" = ")[2] for name in veil.outputs.names]
+    return numbered if labels == [str(place) for place in range(count)] else [f"p({label})" for label in labels]
 
 
 def holds_log_probabilities(veil: Veil) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from taskveil.client.base_field import BaseField, Coded
 from taskveil.client.device import Device
 from taskveil.client.values import Values
 from taskveil.errors import DataError, TaskveilError, needs
+from taskveil.jobs.csv_format import USUAL, CsvFormat
 from taskveil.jobs.fingerprints import Fingerprint
 from taskveil.jobs.storage import PARQUET
 from taskveil.records.tables import number_in, read_column
@@ -44,7 +45,7 @@ BATCH_BYTES = 1 << 26
 """The most bytes that the numbers of a batch take; there are some copies. CSV is read in blocks of a sixteenth,
 which no row may exceed. Larger row groups are read through buffers of a quarter, for all columns together."""
 _NAMED_UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]+)[\])]\s*")
-_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_OTHER_SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +69,12 @@ class TableFile:
     """Arrow's filesystem, unless the file lies on this machine."""
     fingerprint: Fingerprint | None = None
     """Takes the bytes that `batches` reads."""
+    csv: CsvFormat = USUAL
+    """How the file is written, if it is CSV."""
 
     @classmethod
-    def open(cls, path: PurePath, filesystem: Any = None) -> TableFile:
-        """The names and the size of a file; `read` and `batches` read its rows."""
+    def open(cls, path: PurePath, filesystem: Any = None, *, csv: CsvFormat = USUAL) -> TableFile:
+        """The names and the size of a file; `read` and `batches` read its rows. `csv` says how CSV is written."""
         if filesystem is None and os.path.isdir(path):
             raise DataError(
                 f"{path} is a folder, and one CSV or Parquet file is needed here. Write the records into one file (in "
@@ -80,9 +83,11 @@ class TableFile:
         with _reading(path):
             if _is_csv(path, filesystem):
                 version = _version(path, None, filesystem)
-                schema = pa.schema([(name, pa.string()) for name in _header(path)])
-                found = cls(path=path, schema=schema, is_text=True, version=version)
+                schema = pa.schema([(name, pa.string()) for name in _header(path, csv)])
+                found = cls(path=path, schema=schema, is_text=True, version=version, csv=csv)
             else:
+                if csv != USUAL:
+                    raise DataError(f"{path} is Parquet: --sep, --decimal, --date-format and --missing are about CSV.")
                 with _opened(path, filesystem) as file, pq.ParquetFile(file) as table:
                     version = _version(path, file, filesystem)  # before the footer is read again
                     size, metadata = file.size(), table.metadata
@@ -136,24 +141,25 @@ class TableFile:
         return found
 
     def read(self) -> pa.Table:
-        """All rows. A column of a CSV file holds numbers, flags or text; empty cells and NA are missing values."""
+        """All rows. A column of a CSV file holds numbers, flags or text; empty cells and NA are missing values. Dates
+        stay text, and so do whole numbers if dates may be written as such."""
         with _reading(self.path) as broken:
             if not self.is_text:
                 return pq.read_table(self.path, filesystem=self.filesystem)
             # With threads, Arrow does not count lines.
             options = self._csv_options(broken, pa.csv.ReadOptions(use_threads=False))
-            seen = pa.csv.read_csv(
-                self.path, convert_options=pa.csv.ConvertOptions(strings_can_be_null=True), **options
-            ).schema
+            convert = self._convert_options()
+            seen = pa.csv.read_csv(self.path, convert_options=convert, **options).schema
             if any(pa.types.is_binary(field.type) for field in seen):
                 raise DataError(_not_utf8(self.path))
             # Arrow turns dates and times of day into types of its own. Here they stay text.
-            plain = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
+            plain = [pa.types.is_floating, pa.types.is_boolean, pa.types.is_null]
+            if self.csv.dates is None or not self.csv.example.isdigit():
+                plain.append(pa.types.is_integer)
             types = {
                 field.name: field.type if any(test(field.type) for test in plain) else pa.string() for field in seen
             }
-            convert = pa.csv.ConvertOptions(strings_can_be_null=True, column_types=types)
-            return pa.csv.read_csv(self.path, convert_options=convert, **options)
+            return pa.csv.read_csv(self.path, convert_options=self._convert_options(column_types=types), **options)
 
     def batches(
         self, names: list[str], *, words: Collection[str] = (), groups: Sequence[int] | None = None, made: int = 0
@@ -169,16 +175,16 @@ class TableFile:
         """
         with _reading(self.path) as broken:
             if self.is_text:
-                texts = pa.csv.ConvertOptions(
-                    include_columns=names,
-                    column_types=dict.fromkeys(names, pa.string()),
-                    strings_can_be_null=True,
-                    null_values=[word for word in pa.csv.ConvertOptions().null_values if word not in words],
-                    check_utf8=False,
+                texts = self._convert_options(
+                    words, include_columns=names, column_types=dict.fromkeys(names, pa.string()), check_utf8=False
                 )
-                options = self._csv_options(broken, pa.csv.ReadOptions(block_size=BATCH_BYTES // 16))
+                options, any_row = self._csv_options(broken, pa.csv.ReadOptions(block_size=BATCH_BYTES // 16)), False
                 with pa.csv.open_csv(self.path, convert_options=texts, **options) as reader:
-                    yield from reader
+                    for batch in reader:
+                        any_row = any_row or batch.num_rows > 0
+                        yield batch
+                if not any_row:
+                    raise DataError(f"{self.path} needs a header and at least one record.")
                 return
             rows = min(BATCH_ROWS, BATCH_BYTES // 8 // max(len(names), made) + 1)
             with _opened(self.path, self.filesystem) as file:
@@ -203,6 +209,12 @@ class TableFile:
             found.finish(BATCH_BYTES // 64)
         return found.hexdigest()
 
+    def _convert_options(self, words: Collection[str] = (), **more: Any) -> pa.csv.ConvertOptions:
+        """How cells of CSV are converted; `words` are no missing values, unless the format of the file says so."""
+        usual = [word for word in pa.csv.ConvertOptions().null_values if word not in words]
+        null = [*usual, *self.csv.missing]
+        return pa.csv.ConvertOptions(strings_can_be_null=True, null_values=null, decimal_point=self.csv.decimal, **more)
+
     def _csv_options(self, broken: list[pa.csv.InvalidRow], reading: pa.csv.ReadOptions) -> dict[str, Any]:
         """How CSV is parsed. Rows with too many or too few cells go to `broken`."""
 
@@ -211,6 +223,7 @@ class TableFile:
             return "error"
 
         parsing = pa.csv.ParseOptions(
+            delimiter=self.csv.separator,
             invalid_row_handler=remember,
             # If there is one column, a blank line is a person whose value is missing.
             ignore_empty_lines=len(self.schema.names) > 1,
@@ -268,16 +281,19 @@ def words_of(device: Device) -> frozenset[str]:
     return frozenset(word for field in fields for word in field.words)
 
 
-def encoder_input(device: Device, batch: Any, names: list[str], table: TableFile, before: int) -> Floats:
-    """The named columns of a batch (N, n) for the device's encoder; `before` rows of the file came earlier."""
+def natural_values(device: Device, batch: Any, names: list[str], table: TableFile, before: int) -> list[Values | Coded]:
+    """The named columns of a batch, each with its values (N,); `before` rows of the file came earlier."""
     columns = [batch.column(name) for name in names]
     if device.fields is None:
-        numbers = [_numbers(column, name, table, before) for column, name in zip(columns, names, strict=True)]
-        return np.column_stack(numbers)
+        return [_numbers(column, name, table, before) for column, name in zip(columns, names, strict=True)]
     if not table.is_text:
-        return device.fields.expand([_values(column) for column in columns])
-    fields = zip(device.fields.fields, columns, strict=True)
-    return device.fields.expand([_from_text(field, column) for field, column in fields])
+        return [_values(column) for column in columns]
+    return [_from_text(field, column, table.csv) for field, column in zip(device.fields.fields, columns, strict=True)]
+
+
+def encoder_input(device: Device, values: Sequence[Any]) -> Floats:
+    """Columns of values (N,), as `natural_values` gives them, as numbers (N, n) for the device's encoder."""
+    return np.column_stack(values) if device.fields is None else device.fields.expand(values)
 
 
 def _values(column: Any) -> Values | Coded:
@@ -287,13 +303,27 @@ def _values(column: Any) -> Values | Coded:
     return read_column(column)[1]
 
 
-def _from_text(field: BaseField, column: Any) -> Values | Coded:
+def _from_text(field: BaseField, column: Any, csv: CsvFormat) -> Values | Coded:
     """Natural values of the cells of a CSV file, every different one read once."""
+    if field.reads_as[0] == "date" and csv.dates is not None:
+        cells = cast("Coded", _values(column))
+        return Coded(cells.codes, [None if text is None else csv.date(text) for text in cells.values])
     if field.reads_as[0] == "number":
+        column = _with_points(column, csv)
         with contextlib.suppress(pa.ArrowException):  # Arrow's parser is fast and takes most ways to write a number
             return as_floats(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
     coded = _values(column)
     return Coded(coded.codes, [_natural(field, text) for text in coded.values]) if isinstance(coded, Coded) else coded
+
+
+def _with_points(column: Any, csv: CsvFormat) -> Any:
+    """The cells (N,) with points in numbers. A cell that has a point where the sign is a comma is no number then."""
+    if csv.decimal == ".":
+        return column
+    coded = cast("Coded", _values(column))
+    texts = [None if text is None else csv.number(text) for text in coded.values]
+    codes = np.where(coded.codes < 0, len(texts), coded.codes)
+    return pa.array([*texts, None], pa.string()).take(pa.array(codes))
 
 
 def _natural(field: BaseField, text: str | None) -> str | float | None:
@@ -311,6 +341,7 @@ def _numbers(column: Any, name: str, table: TableFile, before: int) -> Floats:
         if not of.numeric:
             raise DataError(f"{table.path}: column {name!r} holds {of.name}, not numbers. Encode or drop it first.")
         return as_floats(values)
+    column = _with_points(column, table.csv)
     with contextlib.suppress(pa.ArrowException):
         return as_floats(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
     try:
@@ -348,12 +379,12 @@ def _version(path: PurePath, file: Any, filesystem: Any) -> str:
     return "/".join(named) or ("" if changed is None else str(changed))
 
 
-def _header(path: PurePath) -> list[str]:
+def _header(path: PurePath, form: CsvFormat) -> list[str]:
     """The names in the first line of a CSV file, or a DataError that says why they are no names."""
     # Excel begins with a byte order mark. A cell below may hold any bytes, and is not looked at here.
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         try:
-            names = next(filter(None, csv.reader(file)), [])
+            names = next(filter(None, csv.reader(file, delimiter=form.separator)), [])
         except csv.Error:
             raise DataError(f"cannot read {str(path)!r} as a table: it is no CSV file.") from None
     if not names:
@@ -363,9 +394,10 @@ def _header(path: PurePath) -> list[str]:
     if len(names) == 1:
         sign, between = next((pair for pair in _OTHER_SEPARATORS.items() if pair[0] in names[0]), ("", ""))
         if between:
+            option = f"'{sign}'" if sign.isprintable() else "tab"
             raise DataError(
-                f"{path} has {between} between its columns: save it with commas there, and with points in numbers (in "
-                f"pandas pd.read_csv(..., sep={sign!r}, decimal=',').to_csv(..., index=False))."
+                f"{path} has {between} between its columns: pass --sep {option}, and --decimal , if its numbers have "
+                "commas."
             )
     if all(number_in(name) is not None for name in names):
         raise DataError(f"{path} has no header: its first line holds numbers. Put the columns' names above them.")

@@ -3,7 +3,8 @@
 **Plausible ranges.** A few values may be mistakes: one in the wrong unit among hundreds. Sort the distances from the
 median. In any tail that is no heavier than a power law (normal, exponential, lognormal, Pareto), the gaps between the
 log-distances are exponential, with at most the mean that the tail itself shows. A gap is suspicious if the others make
-it less likely than `SUSPICION` and at most 2% of the values lie beyond it. Values beyond it are clipped to where the
+it less likely than `SUSPICION` and at most 2% of the values lie beyond it. Whole numbers may have been rounded: a gap
+that rounding explains is not suspicious. Values beyond it are clipped to where the
 tail of the others may plausibly reach (`PLAUSIBLE`), and no closer: a tail that is heavy by nature is hardly cut.
 
 **Doubtful columns.** Warnings name columns that were probably meant to be something else: dates in another form and
@@ -49,6 +50,7 @@ INFLATION = 0.2
 """The smallest harmful increase of the variance by values that are out of line, as a share."""
 
 _NUMBER = re.compile(r"[^\w.,+-]{0,3}[+-]?(\d{1,3}([ .,'\u00a0]\d{3})+|\d+)?([.,]\d+)?\s?[^\W\d]{0,4}[^\w.,]{0,2}")
+_POSTAL = re.compile(r"(?i)(?<![a-z])(zip|zip.?code|post.?code|postal.?code|plz|postleitzahl)(?![a-z])")
 _LEADING_ZERO = re.compile(r"0\d+")
 _DAY_FIRST = re.compile(r"\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})\b.*")
 _SEVERAL = re.compile(r"\d+([.,]\d+)?\s?[/x×:;-]\s?\d+([.,]\d+)?")
@@ -255,9 +257,15 @@ def doubt_few(name: str, there: int, rows: int) -> None:
 
 
 def doubt_count(name: str, there: Floats) -> None:
-    """Warn if whole numbers (N,) look like timestamps or row numbers."""
+    """Warn if whole numbers (N,) look like postal codes, timestamps or row numbers."""
     low, high = there.min(), there.max()
     different = np.unique(there)
+    if len(different) > FEWEST_VALUES and (_POSTAL.search(name) or _fills_digits(low, high, len(different))):
+        _warn(
+            f"column {name!r} became a count, but looks like a postal code or another code: its mean has no meaning. "
+            "Write it as text, for example with the region alone, or leave the column out."
+        )
+        return
     steps = np.unique(np.diff(different), return_counts=True)[1]
     if len(different) <= 2 * FEWEST_VALUES:
         return
@@ -273,6 +281,13 @@ def doubt_count(name: str, there: Floats) -> None:
             f"column {name!r} became a count, but every volunteer has another and most are equally far apart: if it "
             "is a number of the row or of the person, leave the column out."
         )
+
+
+def _fills_digits(low: float, high: float, different: int) -> bool:
+    """Whether many numbers have four digits or more, all as many, and reach from the first such number to the last, as
+    codes do. Quantities seldom end where the number of digits changes, on both sides."""
+    least = 10.0 ** (len(str(int(low))) - 1)
+    return different > 2 * MOST_CATEGORIES and 1000 <= least <= low <= 1.1 * least and 9.5 * least <= high < 10 * least
 
 
 def resembles(values: Coded) -> str:
@@ -310,7 +325,9 @@ def plausible_range(values: Floats) -> tuple[float, float]:
         return low, high
     middle = float(np.median(values))
     spread = float(np.median(np.abs(values - middle)))
-    return max(low, middle - _reach(middle - values, spread)), min(high, middle + _reach(values - middle, spread))
+    half = 0.5 if (values == np.floor(values)).all() else 0.0
+    below, above = _reach(middle - values, spread, half), _reach(values - middle, spread, half)
+    return max(low, middle - below), min(high, middle + above)
 
 
 def harmless_range(values: Floats) -> tuple[float, float]:
@@ -322,24 +339,27 @@ def harmless_range(values: Floats) -> tuple[float, float]:
     return (low, high) if (values / unit).var() > (1 + INFLATION) * bounded else (values.min(), values.max())
 
 
-def _reach(distance: Floats, spread: float) -> float:
+def _reach(distance: Floats, spread: float, half: float) -> float:
     """How far a tail may plausibly reach from the median; infinite if nothing is suspicious.
 
     Args:
         distance: from the median, (N,), positive on this side.
         spread: the median distance on both sides, which makes small distances count alike.
+        half: how far rounding may have moved each value: 0.5 for whole numbers.
     """
     most, tail = max(1, int(WILD_SHARE * len(distance))), max(FEWEST_VALUES, len(distance) // 20)
     ordered = np.sort(np.maximum(distance, 0.0))[::-1][: most + tail + 1]
-    logs = np.log(ordered[ordered + spread > 0] + spread)
+    there = ordered[ordered + spread > 0]
+    logs, least = np.log(there + half + spread), np.log(np.maximum(there - half, 0.0) + spread)
     beyond = np.arange(1, min(most, len(logs) - 1) + 1)
     if len(beyond) == 0:  # nothing on this side, or one cell beside which all are equal
         return 0.0 if len(logs) == 1 else np.inf
     last = np.minimum(beyond + tail, len(logs) - 1)
     others = last - beyond  # m of them, beside the one that they are measured from
     sums = np.concatenate([[0.0], np.cumsum(logs)])
-    slope = (sums[last] - sums[beyond]) / np.maximum(others, 1) - logs[last]
-    gap = beyond * (logs[beyond - 1] - logs[beyond])
+    # The largest slope and the smallest gap that the values may have had before they were rounded.
+    slope = (sums[last] - sums[beyond]) / np.maximum(others, 1) - least[last]
+    gap = beyond * (least[beyond - 1] - logs[beyond])
     # Exponential gaps against the mean of m others: P[gap > c · slope] = (1 + c/m)^−m. The chance is halved for each
     # place: all of them together err as often.
     threshold = _quantile(np.log(SUSPICION) - beyond * np.log(2.0), others) * slope

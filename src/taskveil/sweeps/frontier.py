@@ -356,9 +356,18 @@ class Frontier:
 
     @classmethod
     def from_json(cls, path: str | Path) -> Frontier:
-        """The frontier in a file that `to_json` wrote, also of older versions; DataError if it is another file."""
+        """The frontier in a file that `to_json` wrote, also of older versions; DataError if it is another file.
+
+        If the file is without losses of single records, they are taken from frontier-losses.json beside it, which
+        `taskveil sweep` writes.
+        """
         try:
-            return cls.read(json.loads(Path(path).read_text(encoding="utf-8")))
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            found, more = cls.read(content), losses_beside(path)
+            if "per_record" not in content and more.exists():
+                fuller = cls.read(json.loads(more.read_text(encoding="utf-8")))
+                return fuller if fuller == found else found
+            return found
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path} holds no frontier that `to_json` wrote: {type(error).__name__}.") from error
 
@@ -388,6 +397,11 @@ def _packed(losses: Floats) -> str:
 
 def _unpacked(text: str | None) -> Floats | None:
     return None if text is None else np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8")
+
+
+def losses_beside(path: str | Path) -> Path:
+    """The file beside a frontier without losses of single records that has them: frontier-losses.json."""
+    return Path(path).with_name(f"{Path(path).stem}-losses.json")
 
 
 def written(path: str | Path, content: bytes) -> Path:

@@ -140,6 +140,7 @@ class Plan:
             return (
                 f"ε = {epsilon:g} is the smallest budget of the plan whose margins with {self.people:,} people are all "
                 f"within {said}; the widest is that of {wide.label.title}, {margin_text(wide, self.people)}."
+                f"{self._in_units(epsilon)}"
             )
         largest = max(self.epsilons)
         wide = self.widest(largest)
@@ -148,6 +149,13 @@ class Plan:
             f"{wide.people(margin * wide.width):,} people, for the sake of {wide.label.title}. Ask more people, ask "
             "for less, or plan larger budgets."
         )
+
+    def _in_units(self, epsilon: float) -> str:
+        """The margins of numbers and dates at a budget, in the units of their columns, as a sentence."""
+        rows = [row for row in self.rows if row.epsilon == epsilon and row.label.shown and row.label.kind != "share"]
+        listed = [f"{row.label.title} {margin_text(row, self.people)}" for row in rows[:MOST_ROWS]]
+        more = f" and {len(rows) - MOST_ROWS} more" if len(rows) > MOST_ROWS else ""
+        return f" In the columns' units: {', '.join(listed)}{more}." if listed else ""
 
     def table(self) -> str:
         """A plain text table: statistics down, budgets across, a margin in every cell."""

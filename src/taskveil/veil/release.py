@@ -24,7 +24,7 @@ import numpy as np
 
 from taskveil.arrays import Array
 from taskveil.client.device import Device
-from taskveil.client.families import FAMILY
+from taskveil.client.families import FAMILY, refuse_family
 from taskveil.client.mechanisms import Lattice, SeededCodewords
 from taskveil.client.promise import statement
 from taskveil.client.reading import (
@@ -157,6 +157,7 @@ def manifest_of(content: dict[str, Any], arrays: dict[str, Array]) -> tuple[dict
 
 def release_files(folder: Path) -> dict[str, bytes]:
     """The files of both halves of the release in a folder, by name."""
+    refuse_family(folder)
     client = folder_files(folder / CLIENT, CLIENT, most=MOST_WEIGHTS)
     return {**client, **folder_files(folder / SERVER, SERVER, most=MOST_SERVER_WEIGHTS)}
 

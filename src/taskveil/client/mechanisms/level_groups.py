@@ -46,6 +46,7 @@ from taskveil.client import entropy
 from taskveil.client.mechanisms.response import Response
 from taskveil.client.networks import MOST_STEPS
 from taskveil.client.regions import BoxRegion
+from taskveil.client.values import is_prime
 from taskveil.errors import MechanismError
 
 MOST_ENTRIES = 2**20
@@ -338,7 +339,7 @@ class PlaneGroup:
         # The bound comes first: divisors of a number of any size would take any time to try.
         if not 2 <= self.prime <= MOST_ENTRIES or self.outputs >= EXACT:
             raise MechanismError(f"a plane needs p(p² − 1) outputs of less than 2^53, got p = {self.prime}.")
-        if any(self.prime % divisor == 0 for divisor in range(2, math.isqrt(self.prime) + 1)):
+        if not is_prime(self.prime):
             raise MechanismError(f"a plane needs a prime number of residues, got {self.prime}.")
         if self.response.size != self.prime:
             raise MechanismError("the response of a plane has as many outputs as there are residues.")

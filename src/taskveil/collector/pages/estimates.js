@@ -180,8 +180,12 @@ function crossed({ name, rows }, { all, held }) {
   );
 }
 
+/** A section; folded if nothing in it is known yet. */
 function table(one, options) {
-  return one.cross ? crossed(one, options) : listed(one, options);
+  const drawn = one.cross ? crossed(one, options) : listed(one, options);
+  if (one.rows.some(({ numbers }) => Number.isFinite(numbers.mean))) return drawn;
+  const said = `${one.name}: ${many(one.rows.length, "line")} without an estimate yet`;
+  return el("details", { class: "unknown", "data-key": one.name }, el("summary", {}, said), drawn);
 }
 
 function listed({ name, rows, scale: scaled, about }, { since, all, held }) {
