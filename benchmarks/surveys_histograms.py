@@ -1,8 +1,10 @@
-"""Histograms of a survey against the square wave mechanism with EM: the Wasserstein error of both, from draws."""
+"""Histograms of a survey against the square wave mechanism with EM: the Wasserstein error of both, from draws.
+
+Means of 100 collections are known to about 3%, so that a ratio that is above its bar by less may be chance.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,7 +13,7 @@ import pandas as pd
 import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.experiments.data import household
-from taskveil.peers.frequencies import SquareWave, likeliest_shares
+from taskveil.peers.frequencies import SquareWave
 from taskveil.veil.surveys import questions
 
 MOST = 1.05
@@ -36,24 +38,18 @@ def wasserstein(found: Floats, truth: Floats) -> float:
     return float(np.abs(np.cumsum(found - truth)[:-1]).sum() / len(truth))
 
 
-def ours(x: Floats, edges: Floats, epsilon: float, times: int, truth: Floats) -> tuple[float, float]:
-    """The mean Wasserstein errors of the consistent histogram of `tv.estimate`, and of the likeliest shares (EM) given
-    the same reports, all people asked for it."""
+def ours(x: Floats, edges: Floats, epsilon: float, times: int, truth: Floats) -> float:
+    """The mean Wasserstein error of the consistent histogram of `tv.estimate`, all people asked for it."""
     table, schema = pd.DataFrame({"x": x}), tv.Schema({"x": tv.Number(0.0, 1.0)})
     task = tv.SurveyTask(["x"], histograms={"x": edges.tolist()})
     veil = tv.design(table, task, epsilon=epsilon, schema=schema)
     question = next(one for one in questions(veil) if one.binned == (True,))
-    k, channel = veil.mechanism.region.enforce(veil.encoder(x[:, None])), question.chances().T
-    errors = []
+    k, errors = veil.mechanism.region.enforce(veil.encoder(x[:, None])), []
     for _ in range(times):
-        drawn = question.part.draw(k)
-        histogram = tv.estimate(veil, question.start + drawn[:, None]).consistent().histograms["x"]
-        shares = np.array([one.mean for one in histogram.shares])
-        counts = np.bincount(drawn, minlength=question.outputs).astype(float)
-        likely = likeliest_shares(channel, counts, gain=1e-3 * math.exp(epsilon))
-        errors.append((wasserstein(shares / shares.sum(), truth), wasserstein(likely, truth)))
-    consistent, likeliest = np.mean(errors, axis=0).tolist()
-    return consistent, likeliest
+        reports = question.start + question.part.draw(k)[:, None]
+        histogram = tv.estimate(veil, reports).consistent().histograms["x"]
+        errors.append(wasserstein(np.array([one.mean for one in histogram.shares]), truth))
+    return float(np.mean(errors))
 
 
 def theirs(x: Floats, bins: int, epsilon: float, times: int, truth: Floats, smooth: bool) -> float:
@@ -69,17 +65,17 @@ def theirs(x: Floats, bins: int, epsilon: float, times: int, truth: Floats, smoo
 
 def histograms(quick: bool) -> Iterator[tuple[str, bool]]:
     """Lines of the table."""
-    heads = ("consistent", "likeliest", "SW, EM", "ratio", "SW, EMS")
+    heads = ("ours", "SW, EM", "ratio", "SW, EMS")
     yield f"{'data':18s} {'bins':>4s} {'ε':>4s} " + " ".join(f"{head:>10s}" for head in heads), True
-    times = 4 if quick else 20
+    times = 40 if quick else 100
     for name, x in positions(quick):
         for bins in (10,) if quick else (10, 32):
             edges = np.linspace(0.0, 1.0, bins + 1)
             truth = np.histogram(x, edges)[0] / len(x)
             for epsilon in (1.0,) if quick else (0.5, 1.0, 2.0, 4.0):
-                errors = ours(x, edges, epsilon, times, truth)
+                error = ours(x, edges, epsilon, times, truth)
                 plain, smooth = (theirs(x, bins, epsilon, times, truth, one) for one in (False, True))
-                ratio = min(errors) / plain
-                numbers = " ".join(f"{one:10.5f}" for one in (*errors, plain, ratio, smooth))
+                ratio = error / plain
+                numbers = " ".join(f"{one:10.5f}" for one in (error, plain, ratio, smooth))
                 good = ratio <= MOST
                 yield f"{name:18s} {bins:4d} {epsilon:4g} {numbers}" + "  MISSED" * (not good), good

@@ -67,7 +67,7 @@ def truth(table: pd.DataFrame, label: Label) -> float:
         return float(table[key[0]].isna().mean())
     if kind == "pairs":
         return float((has(table, key[0], key[2]) & has(table, key[1], key[3])).mean())
-    if kind in ("histograms", "bands"):
+    if kind in ("histograms", "bands", "likely"):
         return float(has(table, key[0], key[1])[table[key[0]].notna()].mean())
     if kind == "below":
         return float((table[key[0]].dropna() < key[1]).mean())

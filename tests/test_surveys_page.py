@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from taskveil.peers.literature import PrivUnit
 
 from pages import run_code
 from taskveil.designs.means.ball import best_response
+from taskveil.peers.literature import PrivUnit
 
 PAGE = Path(__file__).parents[1] / "docs/guides/surveys.md"
 BALLS = Path(__file__).parents[1] / "docs/theory/balls.md"

@@ -6,10 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import surveys_drawn
 import taskveil as tv
 from families import answers, chosen, drawn, means, people
 from taskveil.client.wire import Report, pack_batch
 from taskveil.errors import DataError, TooFewReportsError, WireError
+from taskveil.estimates import SurveyEstimate
 
 
 def sent(veil: tv.Veil, X: np.ndarray) -> list[Report]:
@@ -132,3 +134,27 @@ def test_means_of_people_who_have_a_value_are_not_weighted_by_all_people() -> No
     assert [row.label.name for row in found.groups["means"]] == ["1: income", "4: income"]
     assert [row.label.name for row in found.groups["missing"]] == ["income is missing"]
     assert any("for each choice of ε" in note for note in found.notes)
+    # By name, neither of the two stands for everybody.
+    assert "income" not in found.means
+    assert found.members["1"].means["income"].mean < found.members["4"].means["income"].mean
+
+
+@pytest.mark.parametrize("is_drawn", [False, True])
+def test_a_family_of_surveys_is_consistent(is_drawn: bool) -> None:
+    """Cells that perhaps nobody is in are hidden in tables of one member and not of the other, and pooled anyway."""
+    veils, table = {one: surveys_drawn.survey(one) for one in (0.5, 4.0)}, surveys_drawn.people(8_000, 5)
+    low, high = veils.values()
+    family = tv.Family({"a": (low, 1), "b": (high, 1)}) if is_drawn else tv.Family.of_budgets(veils)
+    reports = {name: veil.privatize(table[place::2]) for place, (name, veil) in enumerate(family.members.items())}
+    found = tv.estimate(family, reports)
+    assert isinstance(found, SurveyEstimate)
+    labels = [row.label.same for row in found.groups["pairs"]]
+    assert len(set(labels)) == len(labels) == len(found.members[next(iter(reports))].groups["pairs"])
+    e = found.consistent()
+    assert sum(row.mean for row in e.pairs["plan", "region"].values()) == pytest.approx(1.0)
+    for one in (e, *(member.consistent() for member in found.members.values())):
+        assert isinstance(one, SurveyEstimate)
+        for histogram in one.histograms.values():
+            assert len(histogram.edges) == 5
+            assert sum(row.mean for row in histogram.shares) == pytest.approx(1.0)
+    assert ("income" in e.histograms) is is_drawn

@@ -17,8 +17,8 @@ from taskveil.peers.frequencies import (
     SubsetSelection,
     all_frequencies,
     best_frequencies,
-    likeliest_shares,
 )
+from taskveil.veil.likelihood import likeliest_shares
 
 PEOPLE, TIMES = 1_000, 300
 """Of one collection, and how many collections: the mean of their total squared errors is known to about 5%."""
@@ -131,7 +131,9 @@ def test_em_finds_the_shares_of_many_reports_and_the_likeliest_ones() -> None:
     smooth = SquareWave(bins=6, epsilon=3.0, smooth=True)
     assert abs(np.diff(smooth.estimate(smooth.reports(positions, rng)), 2)).sum() < abs(np.diff(shares, 2)).sum()
     counts = way.channel @ shares * 1e6
-    assert likeliest_shares(way.channel, counts, gain=1e-9) == pytest.approx(shares, abs=1e-3)
+    assert likeliest_shares(way.channel.__matmul__, way.channel.T.__matmul__, counts, gain=1e-9) == pytest.approx(
+        shares, abs=1e-3
+    )
 
 
 def test_a_method_says_which_parameter_it_has() -> None:

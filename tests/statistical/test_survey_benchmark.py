@@ -23,7 +23,7 @@ def surveys() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("part", ["shares", "words", "questionnaires", "weights"])
+@pytest.mark.parametrize("part", ["shares", "words", "histograms", "questionnaires", "weights"])
 def test_the_aims_are_met(surveys: ModuleType, part: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert surveys.report([part], True), capsys.readouterr().out
     assert "MISSED" not in capsys.readouterr().out

@@ -16,7 +16,7 @@ from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, Pl
 from taskveil.errors import DataError, ReleaseError
 from taskveil.veil.decoders import SurveyDecoder
 from taskveil.veil.statistics import statistics
-from taskveil.veil.surveys import OTHER, WordQuestion, questions
+from taskveil.veil.surveys import OTHER, Rows, WordQuestion, questions
 
 RNG = np.random.default_rng(7)
 COUNT = 2000
@@ -301,3 +301,14 @@ def test_a_table_of_bins_has_its_rows_twice() -> None:
     forged = replace(veil, mechanism=replace(mechanism, groups=tuple(groups)))
     with pytest.raises(ReleaseError, match="two equal rows"):
         tv.Veil.from_files(forged.files())
+
+
+def test_edges_of_a_histogram_count_where_people_are_on_both_sides() -> None:
+    task = tv.SurveyTask(["x"], histograms={"x": [0, 1, 2, 3, 4]}).on(tv.Schema({"x": tv.Number(0.0, 4.0)}))
+    for people, order in (([0.4, 0.4, 0.1, 0.1], [0, 1, 2]), ([0.01, 0.01, 0.08, 0.9], [2, 1, 0])):
+        rows = Rows(fields=("x",), levels=((0.0, 1.0, 2.0, 3.0),), binned=(True,), prior=np.array(people))
+        found = statistics(task, rows)
+        weights = np.array([w for key, w in zip(found.keys, found.weights, strict=True) if key[0] == "above"])
+        assert np.argsort(-weights, kind="stable").tolist() == order
+        assert weights.min() > 0.0
+        assert weights.sum() == pytest.approx(0.75)  # the inner edges stand for so much of the range

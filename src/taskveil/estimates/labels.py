@@ -33,6 +33,11 @@ class Label(NamedTuple):
     """Of a survey: which statistic it is, as ("means", field), ("by", field, value, field)."""
 
     @property
+    def same(self) -> Label:
+        """What is equal for the rows of several releases about the same: tables may show it for one of them only."""
+        return self._replace(repeats=False)
+
+    @property
     def shown(self) -> bool:
         """Whether tables show it."""
         return self.kind != "wave" and not self.repeats

@@ -22,7 +22,7 @@ from taskveil.veil.loss_intervals import LEVEL
 FORMAT = "taskveil.estimate.2"
 """What a file of an estimate is; the number changes with what its names mean."""
 KINDS = ("attributes", "answers", "shares", "frequencies", "reported")
-SURVEYED = ("means", "shares", "missing", "by", "pairs", "histograms", "bands", "below")
+SURVEYED = ("means", "shares", "missing", "by", "pairs", "histograms", "bands", "below", "likely")
 """Kinds of rows of a survey."""
 OWN = ("frequencies", "reported", "answers")
 """Kinds whose rows mean something in their own release alone."""
@@ -30,7 +30,7 @@ POOLED = ("attributes", *SURVEYED)
 """Kinds whose rows mean the same in every release: those with the same name, unit and range."""
 APART = (
     "Rows about people who have a value, or are in a group, are given for each choice of ε: how many such people there "
-    "are may differ between the choices."
+    "are may differ between the choices. By name, they are in the estimates of the members."
 )
 
 
@@ -156,12 +156,12 @@ class Estimate:
         found = {}
         either, same = self.anytime or earlier.anytime, self.releases == earlier.releases
         for kind, rows in self.groups.items():
-            before = {row.label: row for row in earlier.groups.get(kind, ()) if same or kind not in OWN}
+            before = {row.label.same: row for row in earlier.groups.get(kind, ()) if same or kind not in OWN}
             changes = [
                 Interval(
                     row.label.name, *combined(np.array([1.0, -1.0]), [row, old], either), row.assumes or old.assumes
                 )
-                for row, old in ((row, before[row.label]) for row in rows if row.label in before)
+                for row, old in ((row, before[row.label.same]) for row in rows if row.label.same in before)
             ]
             if changes:
                 found[kind] = tuple(changes)
@@ -327,7 +327,7 @@ def pooled(
 def _named(row: Row, release: str, names: Mapping[str, str] | None = None) -> Row:
     """The row with its release's id, or what it is called, in its name."""
     called = release[:8] if names is None else names[release]
-    return row._replace(label=row.label._replace(name=f"{called}: {row.label.name}"))
+    return row._replace(label=row.label._replace(name=f"{called}: {row.label.name}"), apart=True)
 
 
 def _pooled(
@@ -339,7 +339,7 @@ def _pooled(
     alike: dict[Label, list[tuple[Row, Estimate]]] = {}
     for one in members:
         for row in one.groups[kind]:
-            alike.setdefault(row.label, []).append((row, one))
+            alike.setdefault(row.label.same, []).append((row, one))
     if weights is not None:
         found = []
         for those in alike.values():

@@ -26,7 +26,8 @@ from taskveil.veil.surveys import OTHER
 
 CONSISTENT = (
     "Shares are projected: those of a field are at least 0 and add up to 1, and cross-tables add up to them. This "
-    "biases single shares, small ones upwards and others downwards. The intervals are those of the unbiased shares."
+    "biases single shares, small ones upwards and others downwards. Histograms have the likeliest shares, slightly "
+    "smoothed. The intervals are those of the unbiased shares."
 )
 TITLES = {"means": "Means", "missing": "Missing values", "others": "Rows of other releases"}
 
@@ -100,18 +101,22 @@ class SurveyEstimate(Estimate):
         return f"<SurveyEstimate from {self.reports:,} reports: {kinds}; drift p = {self.drift.p_value:.2g}>"
 
     def _shown(self) -> dict[str, tuple[Row, ...]]:
-        return {kind: rows for kind, rows in self.groups.items() if kind not in ("bands", "below")}
+        return {kind: rows for kind, rows in self.groups.items() if kind not in ("bands", "below", "likely")}
+
+    def _of(self, kind: str) -> tuple[Row, ...]:
+        """The rows of a kind that are about all people."""
+        return tuple(row for row in self.groups.get(kind, ()) if not row.apart)
 
     @cached_property
     def means(self) -> dict[str, Interval]:
         """By field: the mean over people who have a value."""
-        return {row.label.key[1]: row.interval for row in self.groups.get("means", ())}
+        return {row.label.key[1]: row.interval for row in self._of("means")}
 
     @cached_property
     def shares(self) -> dict[str, dict[Any, Interval]]:  # type: ignore[override]
         """By field and value: the share of all people; of a large vocabulary, of its candidates."""
         found: dict[str, dict[Any, Interval]] = {}
-        for row in self.groups.get("shares", ()):
+        for row in self._of("shares"):
             _, name, value = row.label.key
             for one in value if isinstance(value, tuple) else (value,):
                 found.setdefault(name, {})[one] = row.interval
@@ -120,13 +125,13 @@ class SurveyEstimate(Estimate):
     @cached_property
     def missing(self) -> dict[str, Interval]:
         """By field: the share of people without a value."""
-        return {row.label.key[1]: row.interval for row in self.groups.get("missing", ())}
+        return {row.label.key[1]: row.interval for row in self._of("missing")}
 
     @cached_property
     def by(self) -> dict[str, dict[Any, dict[str, Any]]]:
         """By field, value and other field: the mean of the other field, or its shares by value."""
         found: dict[str, dict[Any, dict[str, Any]]] = {}
-        for row in self.groups.get("by", ()):
+        for row in self._of("by"):
             _, by, group, name, *value = row.label.key
             there = found.setdefault(by, {}).setdefault(group, {})
             if value:
@@ -139,7 +144,7 @@ class SurveyEstimate(Estimate):
     def pairs(self) -> dict[tuple[str, str], dict[tuple[Any, Any], Interval]]:
         """By two fields and a value of each: the share of all people. None is a missing value."""
         found: dict[tuple[str, str], dict[tuple[Any, Any], Interval]] = {}
-        for row in self.groups.get("pairs", ()):
+        for row in self._of("pairs"):
             _, first, second, a, b = row.label.key
             found.setdefault((first, second), {})[a, b] = row.interval
         return found
@@ -147,12 +152,12 @@ class SurveyEstimate(Estimate):
     @cached_property
     def histograms(self) -> dict[str, HistogramEstimate]:
         """Histograms by field."""
-        names = dict.fromkeys(row.label.key[1] for row in self.groups.get("histograms", ()))
+        names = dict.fromkeys(row.label.key[1] for row in self._of("histograms"))
         return {name: self._histogram(name) for name in names}
 
     def _histogram(self, name: str) -> HistogramEstimate:
         shares, bands, below = (
-            tuple(row for row in self.groups.get(kind, ()) if row.label.key[1] == name)
+            tuple(row for row in self._of(kind) if row.label.key[1] == name)
             for kind in ("histograms", "bands", "below")
         )
         return HistogramEstimate(
@@ -166,7 +171,7 @@ class SurveyEstimate(Estimate):
     def consistent(self) -> SurveyEstimate:
         """The same with shares that are at least 0 and add up, and cross-tables that add up to them; a note says so."""
         margins, means = self._margins(), dict[Label, float]()
-        for row in (*self.groups.get("shares", ()), *self.groups.get("missing", ())):
+        for row in (*self._of("shares"), *self._of("missing")):
             name, value = row.label.key[1], None if row.label.key[0] == "missing" else row.label.key[2]
             means[row.label] = margins.get(name, {}).get(value, min(max(row.mean, 0.0), 1.0))
         for table in self._tables():
@@ -174,10 +179,14 @@ class SurveyEstimate(Estimate):
             found = with_margins(table.numbers("mean"), np.array(down), np.array(across))
             means.update(zip((row.label for row in table.rows), found.ravel().tolist(), strict=True))
         for name in self.histograms:
-            rows = [row for row in self.groups["histograms"] if row.label.key[1] == name]
-            if np.isfinite([row.mean for row in rows]).all():
-                found = on_simplex(np.array([row.mean for row in rows]))
-                means.update(zip((row.label for row in rows), found.tolist(), strict=True))
+            bins, likely, below = (
+                [row for row in self._of(kind) if row.label.key[1] == name]
+                for kind in ("histograms", "likely", "below")
+            )
+            if likely:  # pooled ones of several releases nearly add up
+                found = on_simplex(np.array([row.mean for row in likely]))
+                means.update(zip((row.label for row in bins), found.tolist(), strict=True))
+                means.update(zip((row.label for row in below), np.cumsum(found)[:-1].tolist(), strict=True))
         groups = {
             kind: tuple(row._replace(mean=means.get(row.label, row.mean)) for row in rows)
             for kind, rows in self.groups.items()
@@ -187,9 +196,9 @@ class SurveyEstimate(Estimate):
     def _margins(self) -> dict[str, dict[Any, float]]:
         """By field and value: one share from all rows and cross-tables, projected to the simplex."""
         found: dict[str, list[tuple[tuple[Any, ...], Floats, Floats]]] = {}
-        missing = {row.label.key[1]: row for row in self.groups.get("missing", ())}
+        missing = {row.label.key[1]: row for row in self._of("missing")}
         alone: dict[str, list[Row]] = {}
-        for row in self.groups.get("shares", ()):
+        for row in self._of("shares"):
             alone.setdefault(row.label.key[1], []).append(row)
         for name, rows in alone.items():
             values = tuple(row.label.key[2] for row in rows)
@@ -213,7 +222,7 @@ class SurveyEstimate(Estimate):
     def _tables(self) -> list[CrossTable]:
         """The cross-tables whose cells are all known."""
         rows: dict[tuple[str, str], list[Row]] = {}
-        for row in self.groups.get("pairs", ()):
+        for row in self._of("pairs"):
             rows.setdefault(row.label.key[1:3], []).append(row)
         return [CrossTable(names, tuple(cells)) for names, cells in rows.items()]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from taskveil.estimates.survey_statistics import QuestionPart, Statistic, statis
 from taskveil.estimates.words import word_rows
 from taskveil.veil import Veil
 from taskveil.veil.channels import channel_of
+from taskveil.veil.likelihood import levelled, likeliest_shares
 from taskveil.veil.surveys import OTHER, Question, columns_of, questions
 from taskveil.veil.volunteers import missing_in
 
@@ -90,6 +92,30 @@ class Survey:
         ratio = float(question.prior @ part.value) / max(float(question.prior @ weight), 1e-300)
         return 1.0 / max(question.variance(part.value - ratio * weight, question.prior), 1e-300)
 
+    def likely(self, name: str, below: Sequence[Statistic]) -> Floats | None:
+        """(bins,): the likeliest shares of the bins of a field among people who have a value, given the reports of the
+        question that says most about the shares `below` its edges. None without reports."""
+        known: dict[int, float] = defaultdict(float)
+        for part in (part for one in below if self.scored(one) for part in one.parts):
+            precision = self._precision(self.questions[part.question], part)
+            known[part.question] += float(self.counted([part.question]).sum()) * precision
+        place, most = max(known.items(), key=itemgetter(1), default=(0, 0.0))
+        if not most:
+            return None
+        question, counts = self.questions[place], self.counted([place])
+        axis = next(i for i, one in enumerate(question.fields) if one == name and question.binned[i])
+        sizes, edges = tuple(map(len, question.levels)), np.asarray(self.veil.task.edges(name))  # type: ignore[union-attr]
+        step, bins = levelled(edges, int(counts.sum())), len(edges) - 1
+
+        def smooth(shares: Floats) -> Floats:
+            there = np.moveaxis(shares.reshape(sizes).copy(), axis, 0)
+            there[:bins] = np.tensordot(step, there[:bins], axes=1)  # missing values stay as they are
+            return np.moveaxis(there, 0, axis).ravel()
+
+        found = likeliest_shares(question.expected, question.by_row, counts, gain=1e-4, smooth=smooth)
+        shares = np.moveaxis(found.reshape(sizes), axis, 0)[:bins].reshape(bins, -1).sum(axis=1)
+        return np.asarray(shares / shares.sum())
+
     def counted(self, used: Sequence[int]) -> Floats:
         """The counts (outputs,) of these questions, one after the other."""
         return np.concatenate([np.asarray(self.counts[place], dtype=np.float64) for place in used])
@@ -118,6 +144,14 @@ def surveyed(
         groups.setdefault(one.statistic.kind, []).append(row)
         if math.isnan(row.mean) and OTHER not in label.key:
             rare[label.key[1:3] if label.key[0] == "by" else label.title] = None
+    for name in bins:
+        below = [one for one in asked if one.kind == "below" and one.label.key[1] == name]
+        if (likely := survey.likely(name, below)) is not None:
+            rows = [row for row in groups["histograms"] if row.label.key[1] == name]
+            groups.setdefault("likely", []).extend(
+                row._replace(mean=share, label=row.label._replace(repeats=True, key=("likely", *row.label.key[1:])))
+                for row, share in zip(rows, likely.tolist(), strict=True)
+            )
     shares, notes = word_rows(veil, survey.questions, tally, rule, candidates or {})
     groups.setdefault("shares", []).extend(shares)
     notes = (*channel_of(veil.mechanism, veil.decoder).notes, *notes)

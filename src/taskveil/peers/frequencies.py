@@ -25,6 +25,7 @@ import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.errors import DataError
+from taskveil.veil.likelihood import likeliest_shares
 
 HASH_PRIME = 2**31 - 1
 """Hashes are (a·v + c mod this prime) mod g: two values get the same cell with probability 1/g, to nine digits."""
@@ -367,26 +368,15 @@ class SquareWave:
         counts = np.histogram(np.clip(reports, self.edges[0], self.edges[-1]), self.edges)[0].astype(float)
         # The paper stops EM when a step adds less than 10⁻³ e^ε to the log-likelihood, and EMS at 10⁻³.
         return likeliest_shares(
-            self.channel, counts, gain=1e-3 * (1.0 if self.smooth else math.exp(self.epsilon)), smooth=self.smooth
+            self.channel.__matmul__,
+            self.channel.T.__matmul__,
+            counts,
+            gain=1e-3 * (1.0 if self.smooth else math.exp(self.epsilon)),
+            smooth=_neighbours_averaged if self.smooth else None,
         )
 
 
-def likeliest_shares(channel: Floats, counts: Floats, *, gain: float, smooth: bool = False) -> Floats:
-    """The shares (rows,) under which `counts` (outputs,) of a `channel` (outputs, rows) are likeliest, by EM.
-
-    It ends with the first step that adds less than `gain` to the log-likelihood. With `smooth`, every step also
-    averages neighbours with weights 1, 2, 1.
-    """
-    shares, last = np.full(channel.shape[1], 1.0 / channel.shape[1]), -math.inf
-    while True:
-        seen = channel @ shares
-        held = counts > 0
-        likelihood = float(counts[held] @ np.log(seen[held]))
-        if likelihood - last < gain:
-            return shares
-        last = likelihood
-        shares = shares * (channel.T @ np.divide(counts, seen, out=np.zeros(len(seen)), where=seen > 0))
-        if smooth:
-            padded = np.concatenate([shares[:1], shares, shares[-1:]])
-            shares = padded[:-2] / 4 + padded[1:-1] / 2 + padded[2:] / 4
-        shares = shares / shares.sum()
+def _neighbours_averaged(shares: Floats) -> Floats:
+    """Shares of bins, averaged with their neighbours' with weights 1, 2, 1."""
+    padded = np.concatenate([shares[:1], shares, shares[-1:]])
+    return padded[:-2] / 4 + padded[1:-1] / 2 + padded[2:] / 4

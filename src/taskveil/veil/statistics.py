@@ -78,7 +78,7 @@ def statistics(task: SurveyTask, question: Rows, shares: Floats | None = None) -
         if one.name in (*task.fields, *task.by) or one.binned:
             found |= {key: (row, weight) for key, row, weight in _of_field(one, everybody, p)}
         if one.binned and (edges := task.edges(one.name)) is not None:
-            found |= _above(one, edges)
+            found |= _above(one, edges, p)
     for first in digits:
         for second in digits:
             if first is second:
@@ -126,14 +126,18 @@ def _of_field(one: _Digit, part: Bools, p: Floats) -> Iterator[tuple[Key, Floats
         yield key, row, weight
 
 
-def _above(one: _Digit, edges: Floats) -> dict[Key, tuple[Floats, float]]:
-    """The shares above the inner edges (bins + 1,), each with the part of the range it stands for as its weight."""
-    found: dict[Key, tuple[Floats, float]] = {}
-    bins, width = len(edges) - 1, (edges[2:] - edges[:-2]) / 2.0
-    for value in range(1, bins):
-        row = np.asarray((one.places >= value) & (one.places < bins), dtype=float)
-        found["above", one.name, value] = row, one.weight**2 * float(width[value - 1] / (edges[-1] - edges[0]))
-    return found
+def _above(one: _Digit, edges: Floats, p: Floats) -> dict[Key, tuple[Floats, float]]:
+    """The shares above the inner edges (bins + 1,), each weighted by the part of the range it stands for.
+
+    It counts more where both sides have people: of a share near 0 or 1, little is left to learn.
+    """
+    bins, width = len(edges) - 1, (edges[2:] - edges[:-2]) / (2.0 * (edges[-1] - edges[0]))
+    rows = [np.asarray((one.places >= value) & (one.places < bins), dtype=float) for value in range(1, bins)]
+    above = np.array(rows) @ p / float(p[one.places < bins].sum())
+    parts = width * (1.0 / bins + 4.0 * above * (1.0 - above))
+    weights = one.weight**2 * parts * (width.sum() / parts.sum())
+    keys = (("above", one.name, value) for value in range(1, bins))
+    return dict(zip(keys, zip(rows, weights.tolist(), strict=True), strict=True))
 
 
 def _by_group(by: _Digit, one: _Digit, p: Floats) -> dict[Key, tuple[Floats, float]]:
