@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 # The size of the vectors that the browser client is compared with: empty (small) or --full.
 VECTORS ?=
 
-.PHONY: demo announced test test-all faults ray install-test test-js js-all lint types bench reproduce clean
+.PHONY: demo announced test test-all docs faults ray install-test test-js js-all lint types bench reproduce clean
 
 demo: announced $(DEMO)
 	$(BIN)/taskveil demo
@@ -33,8 +33,13 @@ test: $(READY)
 # Everything, at full size: also tests marked `slow` and large vectors. Run it before a release; a scheduled workflow
 # runs it every week.
 test-all: $(READY)
-	@$(MAKE) --no-print-directory -j 2 lint types test-js VECTORS=--full
+	@$(MAKE) --no-print-directory -j 2 lint types docs test-js VECTORS=--full
 	$(PYTEST) --durations=30 -m "not install"
+
+# The documentation site, in docs/_build/html. Warnings are errors, also links that lead nowhere. Notebooks run if they
+# have changed, or if docs/_build is new.
+docs: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going -n -q docs docs/_build/html
 
 # The collector killed, starved, flooded and lied to at full size: about an hour and a half. Small versions are tests.
 faults: $(READY)
@@ -78,6 +83,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/design.py
 	$(BIN)/python benchmarks/models.py
 	$(BIN)/python benchmarks/sums.py
+	$(BIN)/python benchmarks/surveys.py
+	$(BIN)/python benchmarks/balls.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/collector.py
@@ -106,4 +113,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(DEMO)
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info js/node_modules js/dist js/test/vectors results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build docs/_build src/*.egg-info js/node_modules js/dist js/test/vectors results .pytest_cache .mypy_cache .ruff_cache .hypothesis

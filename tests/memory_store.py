@@ -38,6 +38,9 @@ class MemoryStore:
     def close(self) -> None:
         self.closed = True
 
+    def size(self) -> tuple[int, int | None]:
+        return 0, None
+
     def ping(self) -> None:
         if self.failure is not None:
             raise self.failure
@@ -69,6 +72,10 @@ class MemoryStore:
 
     def set_open(self, release: str, *, open: bool) -> None:
         self._releases[release] = replace(self._releases[release], open=open)
+        self._version += 1
+
+    def plan(self, release: str, rounds: int) -> None:
+        self._releases[release] = replace(self._releases[release], planned=rounds)
         self._version += 1
 
     def open_round(self, release: str, name: str) -> None:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "taskveil"
 MOST_LINES = 600
 
-SHARED = ["errors", "arrays", "progress", "style"]
+SHARED = ["errors", "arrays", "progress", "notebooks", "style"]
 """Modules that many packages import. They import only those before them."""
 
 ON_DEVICES = ["errors", "arrays", "client"]
@@ -46,11 +46,12 @@ MAY_IMPORT = {
     "sklearn": {*up_to("designs"), "sklearn"},
     "sweeps": {*up_to("peers"), "estimates", "jobs", "sweeps"},
     "experiments": {*up_to("peers"), "sweeps", "auditing", "experiments"},
+    "signoff": {*up_to("veil"), "estimates", "sweeps", "auditing", "signoff"},
     "cli": {
         *up_to("peers"),
-        *("sweeps", "estimates", "collector", "auditing", "jobs", "experiments", "datasets", "cli"),
+        *("sweeps", "estimates", "collector", "auditing", "jobs", "experiments", "datasets", "signoff", "cli"),
     },
-    "__init__": {*up_to("designs"), "sklearn", "sweeps", "estimates", "auditing", "datasets"},
+    "__init__": {*up_to("designs"), "sklearn", "sweeps", "estimates", "auditing", "datasets", "signoff"},
     "__main__": {"cli"},
 }
 
@@ -63,7 +64,7 @@ MOST_AT_THE_TOP = 10
 HEAVY = {
     *("scipy", "sklearn", "torch", "onnx", "onnxruntime", "matplotlib", "pooch", "safetensors", "pyarrow", "pandas"),
     *("polars", "typer", "rich", "cryptography", "dp_accounting", "threadpoolctl", "fastapi", "pydantic", "uvicorn"),
-    *("psycopg", "ray", "xgboost", "lightgbm"),
+    *("psycopg", "ray", "xgboost", "lightgbm", "IPython"),
 }
 """Optional packages: what an import inside a function may be for."""
 

@@ -46,7 +46,7 @@ def test_the_tour_from_top_to_bottom(
         assert shell.stop() == 0
         log = shell.log
     assert capsys.readouterr().out == "300\n"
-    _, reading, rounds, forgotten, tokens, again, administered, problem = said
+    _, reading, rounds, planned, forgotten, tokens, again, administered, problem = said
     decoder = json.JSONDecoder()
     releases, end = decoder.raw_decode(reading)
     (release,) = releases["releases"]
@@ -58,6 +58,13 @@ def test_the_tour_from_top_to_bottom(
         assert re.search(".* ".join(map(re.escape, cells)), reading[end:]), (cells, reading[end:])
     assert re.search(r"2026-W46.*no, ended.*300", rounds)
     assert re.search(r"2026-W47.*yes, current", rounds)
+    (shown,) = re.findall(r"^commute: .*$", COLLECTOR, flags=re.MULTILINE)
+    assert shown in " ".join(reading.split())
+    told = " ".join(planned.split())
+    assert (
+        "in each of its 2 rounds spent ε = 4 (odds of at most 54.6 to 1). The 52 planned rounds add up to ε = 104"
+        in told
+    )
     assert "300 reports of round 2026-W46 of commute are deleted" in forgotten
     assert re.search(r"tablets.*200/s", tokens)
     first, second = (json.loads(part + "}") for part in again.strip().removesuffix("}").split("}", 1))

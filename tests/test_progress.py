@@ -142,8 +142,7 @@ def screens(monkeypatch: pytest.MonkeyPatch) -> list[Recorder]:
         finally:
             screen.closed += 1
 
-    monkeypatch.setattr(module, "_bar", fresh)
-    monkeypatch.setattr(module, "_can_draw", lambda: True)
+    monkeypatch.setattr(module, "_screen", fresh)
     return opened
 
 
@@ -237,14 +236,21 @@ def test_a_bar_that_ends_in_time_never_appears(screens: list[Recorder], monkeypa
     assert len(screens) == 1
 
 
-def test_a_notebook_gets_a_bar_with_widgets_and_lines_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_gets_a_bar_without_widgets_and_an_ipython_terminal_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`tests/test_notebooks.py` runs one in a kernel."""
+    seen: list[dict[str, str]] = []
+    handle = SimpleNamespace(update=lambda data, raw: seen.append(data))
     kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=object()))
     monkeypatch.setitem(sys.modules, "IPython", kernel)
-    for there in (True, False):
-        monkeypatch.setattr(module, "installed", lambda package, there=there: there or package != "ipywidgets")
-        assert module._can_draw() == there
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=lambda data, **_: handle))
+    with Progress(True) as bar:
+        bar.begin("counting <sheep>", 4)
+    assert [one["text/plain"] for one in seen] == ["counting <sheep> 0%", ""]
+    assert "&lt;sheep&gt;" in seen[0]["text/html"]
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: SimpleNamespace()))
-    assert not module._in_notebook()  # IPython in a terminal
+    assert not module.in_notebook()
 
 
 def test_it_travels_as_silence(screens: list[Recorder]) -> None:

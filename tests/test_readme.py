@@ -30,6 +30,7 @@ import taskveil as tv
 from conftest import needs
 from pages import Shell, terminal
 from taskveil.client import upload
+from taskveil.client.promise import together
 from taskveil.client.wire import Report
 
 ROOT = Path(__file__).parent.parent
@@ -153,7 +154,8 @@ def test_the_javascript_block_runs(tmp_path: Path) -> None:
         (tmp_path / "block.mjs").write_text(script, encoding="utf-8")
         done = subprocess.run(["node", str(tmp_path / "block.mjs")], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == f"{veil.guarantee.statement} 2"  # what was spent, rounded up for people
+        words = f"{veil.guarantee.statement} {together(2.0, 9.0)}"
+        assert done.stdout.strip() == f"{words} 2"  # what was spent, rounded up for people
         (stored,) = json.loads(shell.type("taskveil collection status --json"))
     assert [one["reports"] for one in stored["rounds"]] == [1]
 

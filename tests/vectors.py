@@ -31,11 +31,11 @@ from hostile import hostile_records
 from releases import write_files
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device, Fields
-from taskveil.client.families import CHOSEN, DRAWN, FAMILY, DeviceFamily, Member, family_manifest
+from taskveil.client.families import CHOSEN, DRAWN, FAMILY, DeviceFamily, Member, family_manifest, family_statement
 from taskveil.client.latent_encoders import AttributeEncoder, MeanEncoder, TabledEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.networks import LEVELS
-from taskveil.client.promise import statement
+from taskveil.client.promise import statement, together
 from taskveil.client.reading import canonical
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.release import pack_device
@@ -50,6 +50,14 @@ def promises() -> Iterator[tuple[float, str]]:
     for number in (*range(2, 1000), *(n / 100 for n in range(101, 1000)), *(10.0**n for n in range(4, 13))):
         for epsilon in (math.log(number), math.nextafter(math.log(number), 0), math.nextafter(math.log(number), 99)):
             yield epsilon, statement(epsilon, 0.0, "").split(" times as")[0]
+
+
+def totals() -> Iterator[tuple[float, float, str]]:
+    """What was spent, the cap, and the words about all reports together; also where e^ε is nearly a round number."""
+    budgets = (1e-9, 0.1, 0.3, 0.1 + 0.1 + 0.1, math.log(20), 2.0000004, 9.0, 30.0, 60.0, 1e6)
+    for spent in (0.0, *budgets):
+        for cap in budgets:
+            yield spent, cap, together(spent, cap)
 
 
 def records(device: Device, count: int) -> np.ndarray:
@@ -110,7 +118,7 @@ def write(folder: Path, size: dict[str, int]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "size.json").write_text(json.dumps(size))
     count, reports = size["vectors"], size["reports"]
-    (folder / "promises.json").write_text(json.dumps(list(promises())))
+    (folder / "promises.json").write_text(json.dumps({"one": list(promises()), "together": list(totals())}))
     (folder / "forged.json").write_text(json.dumps([forgery.to_json() for forgery in forgeries()]))
     with ProcessPoolExecutor(2) as pool:
         families = [pool.submit(write_family, folder, kind, count) for kind in (DRAWN, CHOSEN)]
@@ -189,7 +197,11 @@ def write_family(folder: Path, kind: str, count: int) -> None:
             report = clients[choice]._make(*records).to_bytes()
             line = {"values": [mixed_records.tagged(value) for value in values], "numbers": str(choice)}
             file.write(json.dumps(line | {"bits": bits.taken.hex(), "report": report.hex()}) + "\n")
-    said = {str(choice): [client.statement, client.epsilon, client.release.hex()] for choice, client in clients.items()}
+    words = {choice: family_statement(family, family.offered(choice)) for choice in clients}
+    said = {  # with the cap of the browser's tests
+        str(choice): [f"{words[choice]} {together(0.0, 1e6)}", client.epsilon, client.release.hex()]
+        for choice, client in clients.items()
+    }
     (home / "said.json").write_text(json.dumps(said))
 
 

@@ -106,13 +106,6 @@ export async function checkPage({ step, visit, picture, open, url }) {
     const report = await page.evaluate(() => window.taskveil.client.odds(window.taskveil.record));
     assert.ok(Math.abs(report.reduce((a, b) => a + b) - 1) < 1e-12);
   });
-
-  await step("the page says what three rounds mean together", async () => {
-    const text = await page.locator("#together").textContent();
-    assert.match(text, /3 rounds together cost ε\s=\s6\.0/);
-    assert.match(text, /e\^6\s=\s404 times/);
-    assert.match(text, /not 7\.39 times/);
-  });
   await page.close();
 
   await step("a phone of 360 pixels shows all of it without sideways scrolling", async () => {

@@ -46,8 +46,8 @@ try {
   let page = await visit();
   await step("another record changes the chances, and nothing is sent", async () => {
     const before = await heights(page);
-    assert.equal(await page.locator("#sofar").textContent(), "So far nothing was drawn.");
     assert.match(await text(page, "statement"), /7\.39 times as likely/);
+    assert.match(await text(page, "statement"), /report\. Reports add up\. With all reports that the cap of ε = 6 allows, .* at most 404 to 1\.$/);
     await page.fill("#field-0", "80");
     const older = await heights(page);
     assert.notEqual(older, before);
@@ -120,7 +120,7 @@ try {
     await page.waitForFunction(() => document.getElementById("status").textContent.includes("no report was made"));
     assert.ok(await page.locator("#submit").isDisabled());
     assert.equal(await text(page, "bytes"), "Nothing has been drawn yet.");
-    assert.match(await text(page, "sofar"), /at most e\^6\s=\s404 times/);
+    assert.match(await text(page, "statement"), /so far \(ε = 6\), even odds .* at most 404 to 1\. The cap of ε = 6 is reached\.$/);
     await picture(page, "browser-refused.png");
   });
 

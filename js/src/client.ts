@@ -9,7 +9,7 @@ import { Ledger } from "./ledger.js";
 import { favoured, randomise } from "./mechanisms.js";
 import { abortSignal, addressOf, duration, onlyKnown, roundName } from "./options.js";
 import { download } from "./patience.js";
-import { roundedUp } from "./promise.js";
+import { roundedUp, together } from "./promise.js";
 import { enforce } from "./regions.js";
 import { type Device, readDevice } from "./release.js";
 import { hex, packPayload, Report } from "./wire.js";
@@ -98,9 +98,12 @@ export class Client {
     return costOf(this.offered);
   }
 
-  /** The promise in words, for the person to read. It is for one report: n reports cost n times ε together. */
-  get statement(): string {
-    return familyStatement(this.family, this.offered);
+  /**
+   * The promise in words, for the person to read: what one report means, and what all reports in the ledger mean together,
+   * those so far and those that the cap allows. It is a promise, because other tabs may have added reports meanwhile.
+   */
+  get statement(): Promise<string> {
+    return this.ledger.spent().then((spent) => `${familyStatement(this.family, this.offered)} ${together(spent, this.cap)}`);
   }
 
   /** The names a record's numbers go by, in the release's order; null if it names none. */

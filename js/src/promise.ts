@@ -21,9 +21,9 @@ export const wayOf = (mechanism: Mechanism): string => (mechanism.kind === "lapl
 
 /** The promise of this ε, kept in this way. */
 export function promise(way: string, epsilon: number): string {
-  const factor = times(epsilon);
-  const odds = `a report can turn even odds between two possible records into odds of up to ${factor} to 1.`;
-  const weak = epsilon > WEAK ? ` This is weak protection: ${odds}` : "";
+  const factor = odds(epsilon);
+  const turned = `a report can turn even odds between two possible records into odds of up to ${factor} to 1.`;
+  const weak = epsilon > WEAK ? ` This is weak protection: ${turned}` : "";
   return (
     `Whatever a person's record contains, no report becomes more than ${factor} times as likely as it would be for ` +
     `any other record (ε = ${roundedUp(epsilon)}).${weak} ${way} This holds for one ` +
@@ -31,8 +31,21 @@ export function promise(way: string, epsilon: number): string {
   );
 }
 
+/**
+ * What all reports of one person reveal together: those recorded so far, which cost `spent`, and all that the cap allows. Budgets
+ * add up, whatever the records of the rounds are.
+ */
+export function together(spent: number, cap: number): string {
+  const even = "even odds between two people's records become odds of at most";
+  const known = ` With the reports that this device has recorded so far (ε = ${roundedUp(spent)}), ${even} ${odds(spent)} to 1.`;
+  const soFar = `Reports add up.${spent ? known : ""}`;
+  const most = roundedUp(cap);
+  if (spent >= cap) return `${soFar} The cap of ε = ${most} is reached.`;
+  return `${soFar} With all reports that the cap of ε = ${most} allows, ${spent ? "they become at most" : even} ${odds(cap)} to 1.`;
+}
+
 /** e^ε in three digits or, from 1,000 on, without a fraction; rounded up, in whole numbers as everywhere. */
-function times(epsilon: number): string {
+function odds(epsilon: number): string {
   if (epsilon > 30) return `e^${roundedUp(epsilon)}`;
   const digits = Math.max(0, 3 - String(floorExpTimes(epsilon, 1n)).length);
   const shown = floorExpTimes(epsilon, 10n ** BigInt(digits)) + 1n; // e^ε is never whole

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { draw, record } from "../src/client.js";
 import { Client, packBatch, Report, TaskveilError, type Values } from "../src/index.js";
 import type { Stage } from "../src/mechanisms.js";
-import { roundedUp } from "../src/promise.js";
+import { roundedUp, together } from "../src/promise.js";
 import { readDevice } from "../src/release.js";
 import { hex } from "../src/wire.js";
 import { fresh, load, RECORD } from "./clients.js";
@@ -164,6 +164,18 @@ describe("rounds", () => {
     expect(await client.recorded("week 8")).toBeNull();
     expect(await client.spent()).toBe(Number(roundedUp(client.epsilon)));
   });
+});
+
+test("the statement follows the ledger, also when another tab reports", async () => {
+  const ledger = fresh();
+  const [client, tab] = [await load("lattice", { ledger, cap: 60 }), await load("lattice", { ledger, cap: 60 })];
+  const alone = (await readDevice(files("lattice"))).statement;
+  expect(await client.statement).toBe(`${alone} ${together(0, 60)}`);
+  await client.report(RECORD);
+  await client.report(RECORD); // the same round
+  await tab.report(RECORD, { round: 1 });
+  expect(await client.statement).toBe(`${alone} ${together(2 * client.epsilon, 60)}`);
+  expect(await client.statement).toContain(`so far (ε = ${await client.spent()})`);
 });
 
 describe("bytes from Node", () => {

@@ -55,7 +55,7 @@ describe.each(["drawn", "chosen"] as const)("%s", (kind) => {
   test("the same words, costs and key in the ledger", async () => {
     for (const [choice, [statement, epsilon, release]] of Object.entries(said(kind))) {
       const client = await load(kind, choice === "None" ? {} : { epsilon: Number(choice) });
-      expect(client.statement).toBe(statement);
+      expect(await client.statement).toBe(statement);
       expect(client.epsilon).toBe(epsilon);
       expect(hex((client as any).family.release)).toBe(release);
     }

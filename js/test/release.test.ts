@@ -2,7 +2,7 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import type { Files } from "../src/files.js";
-import { roundedUp, statement } from "../src/promise.js";
+import { roundedUp, statement, together } from "../src/promise.js";
 import { readDevice } from "../src/release.js";
 import { cpuTime } from "./cpu.js";
 import { devices, files, read } from "./files.js";
@@ -215,9 +215,17 @@ test("above ε = 5 the promise says in odds how weak it is", async () => {
   expect(weak.length).toBeLessThan(stated.length);
 });
 
+const promises = () => JSON.parse(new TextDecoder().decode(read("promises.json")));
+
+test("what all reports mean together is said in Python's words", () => {
+  const said: [number, number, string][] = promises().together;
+  for (const [spent, cap, words] of said) expect(together(spent, cap)).toBe(words);
+  expect(said.length).toBeGreaterThan(100);
+});
+
 test("e^ε has the same digits as in Python, also where it is nearly whole", async () => {
   const { mechanism } = await readDevice(files("codebook"));
-  const stated: [number, string][] = JSON.parse(new TextDecoder().decode(read("promises.json")));
+  const stated: [number, string][] = promises().one;
   for (const [epsilon, words] of stated) expect(statement(mechanism, epsilon).split(" times as")[0]).toBe(words);
   expect(stated.length).toBeGreaterThan(3000);
 });

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.estimates import estimate as estimate
     from taskveil.records.schema import Schema as Schema
+    from taskveil.signoff.dossier import dossier as dossier
     from taskveil.sweeps.options import Ray as Ray
     from taskveil.sweeps.planning import plan as plan
     from taskveil.sweeps.sweep import sweep as sweep
@@ -58,6 +59,7 @@ _NAMES = {
     "taskveil.errors": "TaskveilError",
     "taskveil.estimates": "estimate",
     "taskveil.records.schema": "Schema",
+    "taskveil.signoff.dossier": "dossier",
     "taskveil.sweeps.options": "Ray",
     "taskveil.sweeps.planning": "plan",
     "taskveil.sweeps.sweep": "sweep sweep_segments",
@@ -96,6 +98,7 @@ __all__ = [
     "compose",
     "datasets",
     "design",
+    "dossier",
     "estimate",
     "plan",
     "reports_within",

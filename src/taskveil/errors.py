@@ -34,7 +34,16 @@ def printable(text: str) -> str:
 
 
 class TaskveilError(Exception):
-    """Base of all errors raised on purpose; catch this to catch them all."""
+    """Base of all errors raised on purpose; catch this to catch them all.
+
+    Example:
+        >>> import taskveil as tv
+        >>> try:
+        ...     tv.Cost(epsilon=-1.0)
+        ... except tv.TaskveilError as error:
+        ...     print(type(error).__name__)
+        BudgetError
+    """
 
 
 class RenamedError(TaskveilError, TypeError):
@@ -183,7 +192,8 @@ def needs(what: str, *, extra: str = "design") -> Iterator[None]:
         if package in ("", "taskveil"):  # a mistake of ours, which no install would mend
             raise
         extra = "torch" if package == "torch" else extra  # no other extra brings it
-        raise MissingExtraError(f"{what} needs {package}: pip install 'taskveil[{extra}]'", name=error.name) from None
+        wanted = package if package in ("pandas", "polars") else f"'taskveil[{extra}]'"  # no extra brings tables
+        raise MissingExtraError(f"{what} needs {package}: pip install {wanted}", name=error.name) from None
 
 
 def installed(package: str) -> bool:

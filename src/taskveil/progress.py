@@ -1,4 +1,4 @@
-"""A progress bar for long work, shown by `rich` on a terminal or in a notebook, and lines elsewhere.
+"""A progress bar for long work, on a terminal (by `rich`) or in a notebook, and lines elsewhere.
 
 The function that starts the work opens a `Progress` in a `with` statement and hands it down; functions below only count
 what is done. `rich` is imported when a bar appears, not before.
@@ -7,6 +7,7 @@ what is done. `rich` is imported when a bar appears, not before.
 from __future__ import annotations
 
 import contextlib
+import html
 import os
 import sys
 import threading
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from taskveil.errors import installed
+from taskveil.errors import installed, printable
 
 BAR_AFTER_SECONDS = 2.0
 """Work of this length gets a bar by default. Lines have this distance."""
@@ -32,7 +33,7 @@ class Progress:
 
     def __init__(self, shown: bool | Show | None = None) -> None:
         """None: a bar after two seconds of work. True: at once. False: never. Or a function that is called instead.
-        Where no bar can be redrawn (a file, a pipe, a notebook without ipywidgets), True prints lines."""
+        Where no bar can be redrawn (a file, a pipe), True prints lines."""
         self._shown = shown
         self._lock = threading.RLock()
         self._depth = 0
@@ -103,7 +104,7 @@ class Progress:
     def _open(self) -> None:
         if self._shown:
             self._appear()
-        elif self._shown is None and (_in_notebook() or _on_terminal()):
+        elif self._shown is None and (in_notebook() or _on_terminal()):
             # In a thread of its own, because the first step may take minutes.
             self._timer = threading.Timer(BAR_AFTER_SECONDS, self._appear)
             self._timer.daemon = True
@@ -123,7 +124,7 @@ class Progress:
             if callable(self._shown):
                 self._show = self._shown
             else:
-                self._show = self._closing.enter_context(_bar()) if _can_draw() else _lines()
+                self._show = self._closing.enter_context(_screen())
             self._draw()
 
     def _draw(self) -> None:
@@ -162,9 +163,43 @@ def _silent() -> Progress:
     return SILENT
 
 
+def _screen() -> contextlib.AbstractContextManager[Show]:
+    """The best that can be shown here: a bar, or lines where none can be redrawn."""
+    if in_notebook():
+        return _cell()
+    return _bar() if installed("rich") and _on_terminal() else contextlib.nullcontext(_lines())
+
+
+@contextlib.contextmanager
+def _cell() -> Iterator[Show]:
+    """A bar in the output of a notebook's cell, redrawn at most ten times a second; it is gone at the end."""
+    from IPython.display import display
+
+    handle = display(_shown(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+    due = 0.0
+
+    def show(what: str, share: float | None) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + 0.1
+            handle.update(_shown(what, share), raw=True)
+
+    yield show
+    handle.update(_shown(), raw=True)
+
+
+def _shown(what: str = "", share: float | None = None) -> dict[str, str]:
+    """A bar as text and as HTML; empty where there is nothing to say."""
+    if not what:
+        return {"text/plain": "", "text/html": ""}
+    value, done = ("", "…") if share is None else (f' value="{share:.3f}"', f" {share:.0%}")
+    words = printable(what) + done
+    return {"text/plain": words, "text/html": f"<progress{value}></progress> {html.escape(words)}"}
+
+
 @contextlib.contextmanager
 def _bar() -> Iterator[Show]:
-    """A bar by rich, below whatever is printed meanwhile; it is gone at the end. In a notebook rich uses ipywidgets."""
+    """A bar by rich, below whatever is printed meanwhile; it is gone at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -201,17 +236,12 @@ def _lines() -> Show:
     return show
 
 
-def _can_draw() -> bool:
-    """Whether a bar can be redrawn here: in a notebook with widgets, or on stderr."""
-    return installed("rich") and (installed("ipywidgets") if _in_notebook() else _on_terminal())
-
-
 def _on_terminal() -> bool:
     """Whether stderr is a terminal on which a line can be redrawn."""
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "") not in {"dumb", "unknown"}
 
 
-def _in_notebook() -> bool:
+def in_notebook() -> bool:
     """Whether a kernel of IPython runs this. It has imported IPython, so nothing is imported here."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None

@@ -72,7 +72,7 @@ def test_everything_fits_into_json() -> None:
         (3, {}, "Veil or a callable"),
         (np.sign, {}, "epsilon it claims"),
         (np.sign, {"epsilon": 1.0, "records": np.eye(2), "delta": 2.0}, "delta"),
-        (np.sign, {"epsilon": 1.0, "records": np.eye(2), "trials": 10}, "1000 trials"),
+        (np.sign, {"epsilon": 1.0, "records": np.eye(2), "trials": 10}, "1000 or more"),
         (lambda X: X.astype(str), {"epsilon": 1.0, "records": np.eye(2)}, "two inputs"),
     ],
 )

@@ -14,7 +14,7 @@ from rich.console import Console
 import taskveil as tv
 from auditing import exhibits, sound
 from taskveil.auditing import Audit
-from taskveil.auditing.picture import audit_table, draw
+from taskveil.cli.designing import audit_table
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
     monkeypatch.setattr(Figure, "savefig", kept)
 
     def picture(audit: Audit) -> Figure:
-        draw(audit, tmp_path / "new" / "a.png")
+        audit.plot(tmp_path / "new" / "a.png")
         assert (tmp_path / "new" / "a.png").stat().st_size > 10_000
         return figures[-1]
 
@@ -55,7 +55,7 @@ def test_inputs_and_event_are_named_in_words(make: object, epsilon: float, shown
 def test_the_scale_shows_the_rare_reports_that_count(shown: object) -> None:
     """At ε = 8 the event has a few in ten thousand reports of one input: a linear scale would hide them."""
     found = tv.audit(sound.codebook_for(8.0), trials=100_000, finalists=1, structural=False)
-    top = shown(found).axes[0]
+    top = shown(found).axes[0].child_axes[0]
     assert top.get_yscale() == "log"
     assert top.get_ylim()[0] < min(np.exp(-8.0), 1e-3) < top.get_ylim()[1]
 

@@ -26,6 +26,7 @@ COMMANDS = (
         "serve",
         "sweep",
         "audit",
+        "dossier",
         "reproduce",
     ),
     *("data", "token", "collection"),

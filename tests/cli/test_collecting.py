@@ -11,6 +11,8 @@ import pytest
 
 import taskveil as tv
 from cli.running import one_line, run
+from running_collector import small_veil
+from taskveil.client.promise import odds, rounded_up
 from taskveil.collector.store import Submission, open_store
 
 
@@ -83,6 +85,37 @@ def test_the_table_shows_all_of_it(folder: Path, veil: tv.Veil) -> None:
     assert any("2026-W47" in line and "yes, current" in line for line in lines)
     run("collection", "close", "renewal")
     assert run("collection", "status").count("no, release closed") == 2
+
+
+def test_below_the_table_epsilon_adds_up(folder: Path, veil: tv.Veil) -> None:
+    """Rounds that were deleted count: people spent budget on them."""
+    run("collection", "open", "renewal", "--round", "2026-W46")
+    epsilon = veil.guarantee.epsilon
+    each = f"renewal: ε = {rounded_up(epsilon)} for each report. A person who reported in"
+    assert f"{each} its round spent ε = {rounded_up(epsilon)}" in run("collection", "status")
+    run("collection", "round", "renewal", "2026-W47")
+    run("collection", "end", "renewal", "2026-W46")
+    run("collection", "forget", "renewal", "2026-W46", "--yes")
+    twice = f"spent ε = {rounded_up(2 * epsilon)} (odds of at most {odds(2 * epsilon)} to 1)."
+    assert f"{each} each of its 2 rounds {twice}" in run("collection", "status")
+    assert "planned" not in run("collection", "status"), "no plan is invented"
+    run("collection", "open", "renewal", "--planned-rounds", "52")
+    shown = run("collection", "status")
+    planned = (
+        f"The 52 planned rounds add up to ε = {rounded_up(52 * epsilon)} (odds of at most {odds(52 * epsilon)} to 1)."
+    )
+    assert f"{each} each of its 2 rounds {twice} {planned}" in shown
+    assert "different releases" not in shown
+
+
+def test_budgets_of_several_releases_add_up(folder: Path, veil: tv.Veil) -> None:
+    other = small_veil(1.25)
+    other.save("second")
+    for name in ("renewal", "second"):
+        run("collection", "open", name, "--round", "2026-W46")
+    total = rounded_up(veil.guarantee.epsilon + other.guarantee.epsilon)
+    expected = f"a person who reported in all rounds of all of them spent ε = {total}"
+    assert expected in run("collection", "status")
 
 
 def test_forgetting_is_not_done_by_mistake(folder: Path) -> None:

@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import taskveil as tv
 from cli.running import one_line, run
 from collections_drawn import records
 from running_collector import running, small_veil
 from taskveil.errors import DataError, printable
+from veil.test_signing import pem
 
 RED, LINE = "age\x1b[31m", "income\nε = 0.01, signed and verified\x9b2J"
 
@@ -36,6 +38,25 @@ def test_a_design_refuses_them_in_one_sentence(name: str, tmp_path: Path) -> Non
     said = one_line("design", tmp_path / "people.parquet", tmp_path / "release", "--epsilon", 1)
     assert "control character" in said
     assert harmless(said)
+
+
+def test_names_of_folders_are_shown_without_effect(tmp_path: Path) -> None:
+    """Somebody else may have named them. A path in brackets is no markup."""
+    home = tmp_path / "x\x1b[31m\u202e[bold]"
+    home.mkdir()
+    pd.DataFrame({"a": np.arange(50.0), "b": np.arange(50.0) % 7}).to_parquet(home / "people.parquet")
+    (home / "key.pem").write_bytes(pem(Ed25519PrivateKey.generate()))
+    common, release = ("--means", "--epsilons", "1,2"), home / "release"
+    for command in (
+        ("plan", home / "people.parquet", *common, "--people", 100, "--folder", home / "plan"),
+        ("sweep", home / "people.parquet", *common, "--folder", home / "sweep"),
+        ("design", home / "people.parquet", release, "--means", "--epsilon", 1),
+        ("sign", release, "--key", home / "key.pem"),
+        ("audit", release, "--trials", 1000, "--picture", home / "audit.png"),
+    ):
+        said = run(*command)
+        assert harmless(said), command
+        assert command[0] == "design" or "�[31m�[bold]/" in said, command
 
 
 def test_names_in_other_scripts_are_none() -> None:

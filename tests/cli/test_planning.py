@@ -106,7 +106,9 @@ def test_a_sweep_of_a_survey_or_of_means_names_a_budget(people: Path, tmp_path: 
         (["--pairs", "plan"], "--pairs takes two columns"),
         (["--histogram", "planet=1,2,3"], "--histogram takes name="),
         (["--weight", "planet=1"], "--weight takes name="),
-        (["--by", "income"], "Give bins"),
+        (["--by", "income"], "Give bins: --histogram 'income=edge,edge,edge'"),
+        (["--margin", "0"], "--margin is a number above 0"),
+        (["--margin", "nan"], "--margin is a number above 0"),
         (["--means"], "leave out --model, --means and --target"),
         (["--target", "plan"], "leave out --model, --means and --target"),
     ],
@@ -119,6 +121,9 @@ def test_options_of_surveys_need_a_survey_and_people(people: Path, tmp_path: Pat
     assert "--by is about a survey: pass --survey too" in one_line("plan", people, "--people", 10, "--by", "region")
     assert "pass --people" in one_line("sweep", people, "--survey", "--folder", tmp_path / "o")
     assert "pass --survey or --means" in one_line("sweep", people, "--people", 10, "--folder", tmp_path / "o")
+    for unused in (("--methods", "codebook"), ("--segment", "region"), ("--releases", tmp_path / "s")):
+        asked = one_line("sweep", people, "--survey", "--people", 10, *unused, "--folder", tmp_path / "o")
+        assert f"leave out {unused[0]}" in asked
     assert "pass --survey or --means" in one_line("plan", people, "--people", 10, "--margin", 0.02)
     assert "--pairs is about a survey" in one_line(
         "design", people, tmp_path / "r", "--epsilon", 1, "--pairs", "plan,region"

@@ -151,5 +151,5 @@ def test_no_bar_stays_above_an_error(files: tuple[Path, Path], tmp_path: Path) -
                  "--method", "means"]  # fmt: skip
     found = terminals.run(PROGRAM.format(arguments=arguments), terminal=True)
     assert found.code == 2
-    assert "judging by volunteers held out: designing (means)" in found.err
+    assert "\x1b[?25l" in found.err  # a bar was drawn; which frames of it depends on how quick the machine is
     assert terminals.screen(found.err, columns=2000).startswith("error: means ")

@@ -22,7 +22,8 @@ import releases
 import taskveil as tv
 from hostile import hostile_records
 from taskveil.client import Client, Report, entropy
-from taskveil.client.promise import round_up, rounded_up
+from taskveil.client.families import family_statement
+from taskveil.client.promise import round_up, rounded_up, together
 from taskveil.client.reading import MANIFEST, canonical, digest
 from taskveil.errors import (
     BudgetError,
@@ -305,6 +306,21 @@ def test_the_promise_is_made_from_the_mechanism_not_from_the_files(folder: Path,
     with Client.load(folder / "client", ledger=tmp_path / "l") as client:
         assert "0.001" not in client.statement
         assert f"ε = {rounded_up(client.epsilon)}" in client.statement
+
+
+def test_the_statement_follows_the_ledger(folder: Path, tmp_path: Path) -> None:
+    """What was spent by another release of the same ledger counts too, and a retry costs nothing."""
+    with Client.load(folder, ledger=tmp_path / "l", cap=60) as client:
+        alone = family_statement(client._family, client._offered)
+        assert client.statement == f"{alone} {together(0.0, 60.0)}"
+        for round in (1, 2, 2):
+            client.report(RECORD, round=round)
+        client.ledger.once(bytes(32), "other", 1.5, 60.0, lambda: b"a report of another release")
+        spent = 2 * client.epsilon + 1.5
+        assert client.statement == f"{alone} {together(spent, 60.0)}"
+        assert str(client.spent()) in client.statement
+    with Client.load(folder, ledger=tmp_path / "l", cap=3) as strict:
+        assert strict.statement.endswith("The cap of ε = 3 is reached.")
 
 
 def test_a_recorded_report_can_be_had_again_without_a_record(folder: Path, tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ import releases
 from forged.tools import changed, put
 from mixed_records import ORDINARY, STRANGE
 from taskveil.client import Client
+from taskveil.client.base_field import MOST_COLUMNS, Coded
 from taskveil.client.device import Fields
-from taskveil.client.fields import MOST_COLUMNS, Category, Coded, Flag, Number
+from taskveil.client.fields import Category, Flag, Number
 from taskveil.client.reading import MANIFEST, WEIGHTS, client_files, read_device
 from taskveil.errors import DataError
 

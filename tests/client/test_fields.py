@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import block_releases
 import mixed_records
-from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number, expand
+from taskveil.client.base_field import Coded, expand
+from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.values import text_of
 from taskveil.errors import DataError
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskveil.client.promise import statement
+from taskveil.client.promise import statement, together
 
 
 @given(st.floats(1e-6, 30.0))
@@ -45,3 +45,45 @@ def test_exceptions_and_enforcement_are_named() -> None:
     assert "except" not in statement(1.0, 0.0, "")
     assert "except with probability 1e-09" in statement(1.0, 1e-9, "")
     assert "By counting." in statement(1.0, 0.0, "By counting.")
+
+
+def shown_odds(words: str) -> list[Decimal]:
+    return [Decimal(text.split(" to 1")[0].replace(",", "")) for text in words.split("at most ")[1:]]
+
+
+@given(st.floats(1e-6, 30.0), st.floats(1e-6, 30.0))
+def test_the_odds_of_all_reports_are_never_smaller_than_the_mathematics(spent: float, cap: float) -> None:
+    found = shown_odds(together(spent, cap))
+    exact = [Context(prec=60).exp(Decimal(epsilon)) for epsilon in ((spent, cap) if spent < cap else (spent,))]
+    for shown, factor in zip(found, exact, strict=True):
+        assert factor <= shown <= factor * Decimal("1.011")
+
+
+def test_a_person_who_has_not_reported_reads_what_the_cap_means() -> None:
+    assert together(0.0, 9.0) == (
+        "Reports add up. With all reports that the cap of ε = 9 allows, even odds between two people's records become "
+        "odds of at most 8,104 to 1."
+    )
+
+
+def test_after_reports_the_total_stands_beside_the_cap() -> None:
+    assert together(9.0, 60.0) == (
+        "Reports add up. With the reports that this device has recorded so far (ε = 9), even odds between two people's "
+        "records become odds of at most 8,104 to 1. With all reports that the cap of ε = 60 allows, they become at "
+        "most e^60 to 1."
+    )
+
+
+@pytest.mark.parametrize("spent", [3.0, 9.0])
+def test_a_cap_that_is_reached_promises_nothing_below_the_total(spent: float) -> None:
+    """Another release may have spent more than this client's cap."""
+    words = together(spent, 3.0)
+    assert words.endswith("The cap of ε = 3 is reached.")
+    assert shown_odds(words) == shown_odds(together(spent, 20.0))[:1]
+
+
+def test_totals_are_rounded_up() -> None:
+    """Three reports of 0.1 cost more than 0.3, which the ledger allows."""
+    words = together(0.1 + 0.1 + 0.1, 0.3)
+    assert "(ε = 0.300001)" in words
+    assert "ε = 2.00001 allows" in together(0.0, 2.0000004)

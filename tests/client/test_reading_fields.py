@@ -14,8 +14,9 @@ import pytest
 
 import hostile_values
 from releases import write_files
+from taskveil.client.base_field import MOST_COLUMNS
 from taskveil.client.device import Device, Fields
-from taskveil.client.fields import MOST_COLUMNS, Category
+from taskveil.client.fields import Category
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Laplace
 from taskveil.client.reading import MANIFEST, MOST_MANIFEST, SCHEMA, canonical, client_files, digest, read_device

@@ -11,7 +11,8 @@ from scipy.stats import chisquare
 
 import block_releases
 import taskveil as tv
-from taskveil.client.fields import Coded, Words
+from taskveil.client.base_field import Coded
+from taskveil.client.fields import Words
 from taskveil.client.mechanisms import LevelResponse
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.errors import DataError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +57,21 @@ def test_all_reports_are_there_under_their_round_and_no_id(collected: tuple[Aske
     alone = pq.read_table(io.BytesIO(export(asked, veil, "&round=two")))
     assert set(alone["round"].to_pylist()) == {"two"}
     assert len(alone) == 300
+
+
+def test_csv_has_the_same_rows(collected: tuple[Asked, tv.Veil, dict[str, Any]]) -> None:
+    asked, veil, _ = collected
+    for more in ("", "&round=two"):
+        answer = asked.ask("GET", f"/v1/export?release={veil.release_id}{more}&format=csv", "read")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/csv; charset=utf-8")
+        assert answer.headers["content-disposition"].endswith('.csv"')
+        table = pq.read_table(io.BytesIO(export(asked, veil, more)))
+        found = list(csv.reader(io.StringIO(answer.text)))
+        assert found[0] == table.column_names
+        assert found[1:] == [[str(value) for value in row.values()] for row in table.to_pylist()]
+        assert len(found) > 300
+    unknown = asked.ask("GET", f"/v1/export?release={veil.release_id}&format=xls", "read")
+    assert unknown.json()["type"] == "urn:taskveil:problem:invalid"
 
 
 def test_the_commands_read_it(collected: tuple[Asked, tv.Veil, dict[str, Any]], tmp_path: Path) -> None:

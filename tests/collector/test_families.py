@@ -42,6 +42,7 @@ def test_a_family_is_one_entry_with_its_members(asked: Asked) -> None:
     assert entry["kind"] == "drawn"
     assert entry["guarantee"]["epsilon"] == drawn().epsilon
     assert entry["reports"] == 2_000
+    assert entry["so_far"]["epsilon"] == drawn().epsilon
     assert [(one["name"], one["id"], one["weight"], one["reports"]) for one in entry["members"]] == [
         ("answers", answers().release_id, 9, len(reports["answers"])),
         ("survey", means(1.0).release_id, 1, len(reports["survey"])),
@@ -91,6 +92,10 @@ def test_rounds_are_opened_and_closed_for_all_members(asked: Asked) -> None:
         assert not asked.collector.releases.get(veil.release_id).stored.takes("two")
     gone = asked.ask("DELETE", f"{base}/rounds/two?confirm=two", "admin")
     assert gone.json() == {"forgotten": 1_000}
+    told = asked.ask("GET", "/v1/releases", "read").json()
+    (entry,) = told["releases"]
+    assert (len(entry["rounds"]), entry["so_far"]["rounds"]) == (1, 2)
+    assert entry["so_far"]["epsilon"] == told["together"]["epsilon"] == 2 * drawn().epsilon
 
 
 def test_a_token_of_the_family_is_for_its_members(asked: Asked) -> None:

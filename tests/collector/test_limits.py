@@ -117,6 +117,9 @@ def test_slow_rates_are_rates_too(clock: Clock) -> None:
     assert 90 <= wait <= 110
     clock.now += wait
     assert granted(buckets, "a") == 0.0
+    slowest = Buckets(rate=5e-324)  # the time until the next report is beyond doubles
+    assert granted(slowest, "a") == 0.0
+    assert granted(slowest, "a") == 2**31
 
 
 def test_a_token_without_a_rate_has_one(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def test_workers_add_up_and_what_a_dead_one_had_waiting_is_gone() -> None:
         worker_ended(pid)
         second, _ = work(3)
         assert second["taskveil_reports_total", ("accepted", "abababababab")] == 5
+        assert Metrics().fates() == {"abababababab": {"accepted": 5}}  # what the page shows, whichever worker answers
         assert second["taskveil_commit_reports_sum", ()] == 6
         assert second["taskveil_waiting_reports", ()] == 7
     assert not folder.exists()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import collections_drawn as drawn
 import taskveil as tv
 from taskveil.estimates import Drift
 from taskveil.estimates.drift import LEVEL, drift_of, of_means
+from taskveil.estimates.scores import Tally
+from taskveil.veil.surveys import questions
 
 MANY = 10**6
 """Volunteers, so many that their variance is known."""
@@ -74,6 +77,30 @@ def test_a_share_that_no_volunteer_has_raises_no_alarm() -> None:
     assert drift_of(z, simulated, ["x"], ["x"]).p_value > 0.2
     z, simulated = of_means(np.array([0.1]), errors, 20_000, np.zeros(1), np.zeros(1), 100, bounds)
     assert drift_of(z, simulated, ["x"], ["x"]).raised
+
+
+def test_rare_values_of_a_survey_raise_alarms_no_more_often_than_stated() -> None:
+    """Of 300 volunteers, none or two may have a value that one person in 500 has, and a million reports know its share.
+    Where the volunteers' share gave its own error, 35 of 40 collections raised."""
+    schema = tv.Schema({"plan": tv.Category(["a", "b", "c", "d"])})
+    chances = np.array([0.5, 0.497, 0.002, 0.001])
+    raised, named, change = 0, 0, np.array([0.0, -1.0, 0.0, 0.0, 1.0])
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        volunteers = pd.DataFrame({"plan": rng.choice(["a", "b", "c", "d"], 300, p=chances)})
+        veil = tv.design(volunteers, tv.SurveyTask(), epsilon=4.0, schema=schema)
+        (asked,) = questions(veil)
+        shares = np.array([0.0, *chances])
+        for moved in (0.0, 0.1):
+            counts = rng.multinomial(1_000_000, asked.expected(shares + moved * change))
+            tally = Tally(
+                release=veil.release_id, count=1_000_000, codes=counts, total=np.zeros(0), square=np.zeros((0, 0))
+            )
+            found = tv.estimate(veil, tally).drift
+            raised += found.raised and not moved
+            named += bool(moved) and "plan=d" in found.moved
+    assert raised <= 9  # 99.8% of Binomial(60, 0.05)
+    assert named == 60
 
 
 def test_few_volunteers_need_a_larger_difference() -> None:

@@ -158,3 +158,32 @@ def test_a_family_of_surveys_is_consistent(is_drawn: bool) -> None:
             assert len(histogram.edges) == 5
             assert sum(row.mean for row in histogram.shares) == pytest.approx(1.0)
     assert ("income" in e.histograms) is is_drawn
+
+
+def test_rows_of_one_choice_alone_do_not_stand_for_all_people() -> None:
+    """By name, the last choice's mean took the place of all others', and histograms of two choices were one of twice
+    as many bins, which were projected to add up to 1 together."""
+    rng = np.random.default_rng(0)
+    schema = tv.Schema({"g": tv.Category(["A", "B"]), "x": tv.Number(0.0, 10.0, missing=True), "f": tv.Flag()})
+    X = pd.DataFrame({"g": rng.choice(["A", "B"], 4000), "x": rng.random(4000) * 10, "f": rng.random(4000) < 0.5})
+    X.loc[rng.random(4000) < 0.2, "x"] = np.nan
+    task = tv.SurveyTask(by="g", histograms={"x": [0, 2, 5, 10]})
+    veils = {
+        1.0: tv.design(X, tv.SurveyTask(by="g", pairs=[("g", "f")], histograms={"x": [0, 2, 5, 10]}), epsilon=1.0,
+                       schema=schema),
+        4.0: tv.design(X, task, epsilon=4.0, schema=schema),
+    }  # fmt: skip
+    found = tv.estimate(
+        tv.Family.of_budgets(veils), {"1": veils[1.0].privatize(X), "4": veils[4.0].privatize(X[:2000])}
+    )
+    assert set(found.by) == {"1: g", "4: g"}
+    assert found.by["1: g"]["A"]["x"][1:] == found.members["1"].by["g"]["A"]["x"][1:]
+    assert found.by["4: g"]["A"]["x"][1:] == found.members["4"].by["g"]["A"]["x"][1:]
+    assert set(found.means) == {"1: x", "4: x"}
+    assert set(found.shares) == {"g", "f"}
+    assert set(found.pairs) == {("1: g", "1: f")}
+    assert found.histograms["1: x"].edges == found.histograms["4: x"].edges == (0.0, 2.0, 5.0, 10.0)
+    smooth = found.consistent()
+    for name in ("1: x", "4: x"):
+        assert sum(row.mean for row in smooth.histograms[name].shares) == pytest.approx(1.0)
+    assert "By 1: g: x" in found.table()

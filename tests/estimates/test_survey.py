@@ -17,7 +17,7 @@ import taskveil as tv
 from taskveil.errors import DataError
 from taskveil.estimates.survey import CONSISTENT, HistogramEstimate, SurveyEstimate, on_simplex
 from taskveil.estimates.surveyed import Survey
-from taskveil.veil.surveys import OTHER
+from taskveil.veil.surveys import OTHER, questions
 
 PEOPLE = drawn.people(20_000, 5, richer=5.0)
 
@@ -114,6 +114,23 @@ def test_pooled_questions_weigh_by_what_the_release_expects_and_not_by_counts() 
         assert b is not None
         assert np.array_equal(a.values, b.values)
         assert np.array_equal(a.weights, b.weights)
+
+
+def test_statistics_without_any_report_stay_unknown_when_shares_are_made_to_add_up() -> None:
+    """Of a dozen reports, none is about some questions: their shares are not numbers, which no projection takes."""
+    people = drawn.Drawn.of(drawn.survey(), drawn.people(2000, 1))
+    unknown = 0
+    for seed in range(30):
+        found = tv.estimate(people.veil, people.reports(12, np.random.default_rng(seed)))
+        smooth = found.consistent()
+        for name, those in found.shares.items():
+            if any(np.isnan(row.mean) for row in those.values()):
+                unknown += 1
+            else:
+                extra = smooth.missing[name].mean if name in smooth.missing else 0.0
+                assert sum(row.mean for row in smooth.shares[name].values()) + extra == pytest.approx(1.0)
+        unknown += any(np.isnan(row.mean) for those in found.pairs.values() for row in those.values())
+    assert unknown
 
 
 def test_consistent_shares_add_up_and_say_so() -> None:
@@ -242,3 +259,19 @@ def test_what_a_survey_does_not_take() -> None:
         tv.estimate(drawn.survey(), tally(), candidates={"plan": ["Basic"]})
     with pytest.raises(DataError, match=r"tv\.estimate"):
         drawn.survey().decode(np.zeros((1, 1), dtype=np.int64))
+
+
+def test_a_share_that_no_volunteer_has_cannot_become_less_frequent() -> None:
+    volunteers = pd.DataFrame({"plan": ["a", "b"] * 200})
+    schema = tv.Schema({"plan": tv.Category(["a", "b"])})
+    veil = tv.design(volunteers, tv.SurveyTask(), epsilon=4.0, schema=schema)
+    (question,) = questions(veil)
+    other, first, second = question.chances().argmax(axis=1)
+    # Far fewer reports of a value that is not listed than noise makes, so its unbiased share is far below 0.
+    codes = np.array([[first], [second]] * 10_000)
+    codes[:200] = other
+    e = tv.estimate(veil, codes)
+    assert e.shares["plan"][OTHER].high == 0.0
+    assert not e.drift.raised, e.drift.words
+    codes[:3000] = other
+    assert tv.estimate(veil, codes).drift.moved[0] == "plan not listed"  # more frequent is a change

@@ -96,3 +96,9 @@ def test_binomial_limits_are_the_exact_ones() -> None:
     wide = _limits(hits, count, Rule(anytime=True, confidence=0.95))
     assert (wide[0] <= low).all()
     assert (wide[1] >= high).all()
+
+
+def test_one_text_is_no_list_of_candidates() -> None:
+    veil, found = drawn()
+    with pytest.raises(DataError, match="are a list of words, got one word"):
+        tv.estimate(veil, found, candidates={veil.schema.names[0]: "word 1"})

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+import taskveil as tv
 from cli.running import run as cli
 from jobs.test_commands import interrupted, seen
 from lost_workers import people
@@ -403,6 +404,23 @@ def test_any_other_change_is_refused(change: str, home: Path, monkeypatch: pytes
     before = begun(home, monkeypatch)
     CHANGES[change](home / "people/0.parquet")
     refused(home, before, monkeypatch, "0.parquet|parts of another job")
+
+
+def test_names_and_values_of_zeros_are_no_seal(home: Path) -> None:
+    """The seal of a part was written over the first 64 zeros of its footer: no such job could end."""
+    zeros = "0" * 64
+    job(home)
+    assert decode_tables(home / "release", home / "reports", home / "a", columns={"a": zeros}).rows == 2 * ROWS
+    assert pq.read_schema(home / "a/part-00000.parquet").names[0] == zeros
+    table = pd.DataFrame({"word": [zeros, "other"] * 100, "number": np.arange(200.0)})
+    veil = tv.design(table, tv.LinearTask(np.eye(tv.Schema.of(table).width)), epsilon=9.0, method="codebook")
+    veil.save(home / "words")
+    (home / "tables").mkdir()
+    table.to_parquet(home / "tables/0.parquet")
+    privatize_tables(home / "words", home / "tables", home / "of words")
+    assert decode_tables(home / "words", home / "of words", home / "b").rows == 200
+    part = pq.read_metadata(home / "b/part-00000.parquet")
+    assert part.row_group(0).column(0).statistics.max in (zeros, "other")
 
 
 def exchanged(home: Path) -> None:

@@ -15,7 +15,7 @@ import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.auditing.target import NamedInputs as Inputs
 from taskveil.client import Client, reading
-from taskveil.client.fields import BaseField, Kind, Natural
+from taskveil.client.base_field import BaseField, Kind, Natural
 from taskveil.client.values import Values, text_of
 from taskveil.designs.predictors.own import records_near, records_of
 from taskveil.errors import DataError, TaskError

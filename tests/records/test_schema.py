@@ -134,6 +134,7 @@ def test_it_is_written_and_read_as_json(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("{}", "a schema is"),
+        ('{"fields": ' + "[" * 100_000, "a schema is"),
         ('{"fields": [{"name": "a", "kind": "money"}]}', "'a': a field is"),
         ('{"fields": [{"name": "a", "kind": "number", "low": 0}]}', "'a': the bounds of a number must be finite"),
         (

@@ -305,3 +305,13 @@ def test_what_is_no_frontier_is_refused_in_words(text: str, tmp_path: Path) -> N
     path.write_text(whole.replace('"per_record": "', '"per_record": "?') if text == "damaged" else text)
     with pytest.raises(DataError, match="holds no frontier"):
         Frontier.from_json(path)
+
+
+def test_ticks_of_a_logarithmic_axis_are_numbers() -> None:
+    fig, (ax,) = style.figure()
+    ax.plot([1, 2], [1e2, 1e6])
+    ax.set_yscale("log")
+    style.save_to(fig, BytesIO())
+    texts = [label.get_text() for label in ax.get_yticklabels()]
+    assert any(texts)
+    assert not [text for text in texts if "$" in text]

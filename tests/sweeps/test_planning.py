@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
+from surveys_drawn import Drawn
 from taskveil.errors import BudgetError, DataError, TaskError
 from taskveil.sweeps.planning import Plan, plan_of
 
@@ -46,22 +48,25 @@ def planned() -> Plan:
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_planned_margins_agree_with_real_intervals(planned: Plan, epsilon: float) -> None:
-    """Half the width of every interval of one collection, where limits are not cut off, within 15%."""
+    """Half the mean width of every interval of twelve collections, where limits are not cut off: within 5% for means
+    and shares of all people. Widths of ratios vary by up to 17% between collections, and are skewed: within 15%."""
     veil = tv.design(X, TASK, epsilon=epsilon, schema=SCHEMA)
-    found = tv.estimate(veil, veil.privatize(people(PEOPLE, RNG)))
+    crowd, rng = Drawn.of(veil, people(100_000, np.random.default_rng(1))), np.random.default_rng(2)
+    rounds = [tv.estimate(veil, crowd.reports(PEOPLE, rng)).groups for _ in range(12)]
     seen = 0
     for kind in ("means", "shares", "missing", "by", "pairs"):
-        for row in found.groups.get(kind, ()):
-            label, low, high = row.label, row.low, row.high
+        for rows in zip(*(groups[kind] for groups in rounds), strict=True):
+            label = rows[0].label
             name = f"{label.name} (within the group)" if kind == "by" and label.kind == "share" else label.name
-            if name not in {one.name for one in planned.rows} or not label.bounds[0] < low < high < label.bounds[1]:
+            if name not in {one.name for one in planned.rows}:
                 continue
             expected = planned.margin(name, epsilon)
             if expected > 0.1 * planned.row(name, epsilon).width:  # ratios of few people have skewed intervals
                 continue
             seen += 1
-            assert (high - low) / 2 == pytest.approx(expected, rel=0.15), name
-    assert seen >= 8
+            width = float(np.mean([row.width for row in rows]))
+            assert width / 2 == pytest.approx(expected, rel=0.15 if rows[0].ratio else 0.05), name
+    assert seen > 20
 
 
 def test_more_budget_and_more_people_make_margins_smaller(planned: Plan) -> None:
@@ -142,6 +147,55 @@ def test_means_have_margins_that_agree_with_intervals() -> None:
     rows = tv.estimate(veil, veil.privatize(crowd)).groups["attributes"]
     for row, expected in zip(rows, found.rows, strict=True):
         assert (row.high - row.low) / 2 == pytest.approx(expected.margin(20_000), rel=0.15)
+    own = plan_of(veil, people=20_000)  # from the sums in the release alone
+    for row, expected, planned in zip(rows, own.rows, found.rows, strict=True):
+        assert (row.high - row.low) / 2 == pytest.approx(expected.margin(20_000), rel=0.15)
+        assert expected.value == pytest.approx(planned.value)
+
+
+def test_vectors_in_a_ball_have_margins_of_their_sums() -> None:
+    def vectors(count: int) -> np.ndarray:
+        return np.clip(RNG.normal(size=(count, 4)) * 0.2, -0.5, 0.5)  # inside the ball
+
+    veil = tv.design(vectors(500), tv.MeanTask(np.eye(4)), epsilon=4.0, domain=tv.Ball(1.0))
+    rows = tv.estimate(veil, veil.privatize(vectors(20_000))).groups["attributes"]
+    for row, expected in zip(rows, plan_of(veil, people=20_000).rows, strict=True):
+        assert (row.high - row.low) / 2 == pytest.approx(expected.margin(20_000), rel=0.2)
+
+
+def test_means_of_categories_flags_and_missing_values_have_margins() -> None:
+    table, crowd = people(2_000, RNG), people(20_000, RNG)
+    veil = tv.design(table, tv.MeanTask(), epsilon=2.0, schema=SCHEMA)
+    rows = {row.label.name: row for row in tv.estimate(veil, veil.privatize(crowd)).groups["attributes"]}
+    found = {row.name: row for row in plan_of(veil, people=20_000).rows}
+    assert {"plan=Pro", "income", "age"} <= found.keys()
+    for name, expected in found.items():
+        assert (rows[name].high - rows[name].low) / 2 == pytest.approx(expected.margin(20_000), rel=0.25)
+
+
+def test_what_has_no_margins_of_its_own_says_so() -> None:
+    veil = tv.design(RNG.random((100, 2)), tv.MeanTask(np.eye(2)), epsilon=1.0, domain=tv.Box([0, 0], [1, 1]))
+    with pytest.raises(DataError, match="keeps no sums"):
+        plan_of(replace(veil, volunteers=None))
+    with pytest.raises(TaskError, match="only surveys and means"):
+        plan_of(tv.design(RNG.random((100, 2)), tv.LinearTask(np.eye(2)), epsilon=1.0))
+
+
+def test_means_over_people_who_have_a_value_have_margins_that_agree_with_intervals() -> None:
+    """Six in ten have no value: the margin was that of the mean with a number of the release in its place, which is
+    half as wide. A ratio's limits are a little further apart than its standard error says."""
+    schema = tv.Schema({"x": tv.Number(0.0, 100.0, missing=True), "y": tv.Number(0.0, 100.0)})
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": np.clip(rng.normal(40.0, 10.0, 40_000), 0, 100), "y": rng.random(40_000) * 100})
+    table.loc[rng.random(40_000) < 0.6, "x"] = np.nan
+    found = tv.plan(table[:2_000], tv.MeanTask(), people=40_000, epsilons=[1.0], schema=schema)
+    veil = tv.design(table[:2_000], tv.MeanTask(), epsilon=1.0, schema=schema)
+    # The width of a ratio depends on the share that has a value, which varies: the mean of eight collections.
+    collected = [tv.estimate(veil, veil.privatize(table)).groups["attributes"] for _ in range(8)]
+    for rows in zip(*collected, strict=True):
+        half = np.mean([row.high - row.low for row in rows]) / 2
+        assert half == pytest.approx(found.margin(rows[0].label.name, 1.0), rel=0.1)
+    assert found.row("x", 1.0).value == pytest.approx(table["x"][:2_000].mean())
 
 
 def test_a_model_has_a_share_of_the_signal() -> None:
@@ -177,6 +231,22 @@ def test_mistakes_are_explained(planned: Plan) -> None:
         tv.plan(X, TASK, people=10, epsilons=2.0)  # type: ignore[arg-type]
     with pytest.raises(BudgetError, match="at least one ε"):
         tv.plan(X, TASK, people=10, epsilons=[])
+    with pytest.raises(BudgetError, match="must be a number, got 'one'"):
+        tv.plan(X, TASK, people=10, epsilons=["one"])  # type: ignore[list-item]
+    for margin in (0.0, -1.0, float("nan")):
+        with pytest.raises(DataError, match="above 0"):
+            planned.advice(margin=margin)
+
+
+def test_a_margin_wider_than_the_range_is_unknown() -> None:
+    few = tv.plan(SCHEMA, tv.SurveyTask(["plan"]), people=10, epsilons=[0.1, 8.0])
+    line = next(line for line in few.table().split("\n") if line.startswith("plan="))
+    assert "unknown" in line
+    assert "points" in line  # the larger budget has a margin
+    assert "wider than the range" in few.table()
+    assert all(row["margin"] > 0 for row in few.to_dicts())
+    many = tv.plan(SCHEMA, tv.SurveyTask(["plan"]), people=10**7, epsilons=[0.1, 8.0])
+    assert "unknown" not in many.table()
 
 
 def test_a_large_vocabulary_has_the_margin_of_a_rare_word() -> None:

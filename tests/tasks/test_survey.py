@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import taskveil as tv
@@ -44,6 +45,20 @@ def test_edges_of_dates_may_be_dates() -> None:
     edges = tv.SurveyTask(histograms={"joined": ["2020-01-01", "2021-01-01", "2024-01-01"]}).edges("joined")
     assert edges is not None
     assert edges.tolist() == [18262.0, 18628.0, 19723.0]
+
+
+def test_names_and_edges_may_be_arrays_or_an_index() -> None:
+    dates = pd.DatetimeIndex(["2020-01-01", "2021-01-01", "2024-01-01"])
+    task = tv.SurveyTask(
+        pd.Index(["joined", "income"]),
+        by=np.array(["plan"]),
+        histograms={"joined": dates, "income": pd.Series([0, 50, 100])},
+    )
+    assert (task.fields, task.by) == (("joined", "income"), ("plan",))
+    joined, income = task.edges("joined"), task.edges("income")
+    assert joined is not None
+    assert income is not None
+    assert (joined.tolist(), income.tolist()) == ([18262.0, 18628.0, 19723.0], [0.0, 50.0, 100.0])
 
 
 @pytest.mark.parametrize(

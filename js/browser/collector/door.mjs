@@ -1,7 +1,7 @@
 // Who may look: the token in the address or in the form, kept for this tab, forgotten when told to or when refused.
 import assert from "node:assert/strict";
 import { contrasts } from "../page.mjs";
-import { TOKEN } from "./server.mjs";
+import { ADMIN, recorded, TOKEN } from "./server.mjs";
 
 const kept = (page) => page.evaluate(() => sessionStorage.getItem("taskveil.token"));
 
@@ -61,5 +61,34 @@ export async function checkDoor({ step, visit, server, estimated }) {
     await page.click("#door button");
     await page.waitForSelector("body[data-ready=true]");
     assert.equal(await page.textContent("#connection"), "Live");
+  });
+
+  await step("an admin token opens and ends rounds, and is kept nowhere", async () => {
+    const page = await visit();
+    await page.click("#operate summary");
+    await page.fill("#new-round", "2026-W47/a");
+    await page.click("#open-round"); // with the reader's token
+    await page.waitForFunction(() => document.getElementById("operated").textContent.includes("scope admin"));
+    assert.deepEqual(server.world.commands, []);
+    await page.fill("#admin-token", ADMIN);
+    await page.click("#open-round");
+    await page.waitForFunction(() => document.getElementById("operated").textContent === "Round 2026-W47/a is open.");
+    await page.waitForFunction(() => document.querySelector("#rounds tbody th").textContent.startsWith("2026-W47/a"));
+    assert.deepEqual(await page.$$eval("#old-round option", (all) => all.map((one) => one.textContent)), ["2026-W47/a", "2026-W46"]);
+    await page.selectOption("#old-round", "2026-W46");
+    await page.click("#end-round");
+    await page.waitForFunction(() => document.getElementById("operated").textContent === "Round 2026-W46 has ended.");
+    await page.waitForFunction(() => document.querySelectorAll("#old-round option").length === 1);
+    await page.fill("#new-round", "..");
+    await page.press("#new-round", "Enter");
+    assert.equal(await page.textContent("#operated"), "Give the round a name.");
+    const base = `/v1/releases/${release.id}/rounds`;
+    assert.deepEqual(server.world.commands, [`PUT ${base}/2026-W47%2Fa`, `POST ${base}/2026-W46/close`]);
+    const stored = () => page.evaluate(() => JSON.stringify([{ ...sessionStorage }, { ...localStorage }, document.cookie, location.href]));
+    assert.ok((await stored()).includes(TOKEN) && !(await stored()).includes(ADMIN));
+    await page.click("#leave");
+    assert.equal(await page.inputValue("#admin-token"), "");
+    server.world.commands = [];
+    server.world.collections = structuredClone(recorded);
   });
 }

@@ -63,7 +63,7 @@ export async function checkLive({ step, visit, estimated, picture, server }) {
       document.activeElement.id,
       getSelection().toString().slice(0, 8),
       scrollY,
-      document.querySelector("details").open,
+      document.querySelector("#curve details").open,
       window.same === document.querySelector(".estimates tbody tr"),
     ]);
     assert.deepEqual(state, ["round", "Whatever", 400, true, true]);

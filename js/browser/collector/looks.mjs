@@ -56,13 +56,17 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
     await page.click("#curve summary");
     await page.selectOption("#since", "");
     await estimated(page, ids[0], "2026-W46");
-    await page.evaluate(() => document.activeElement.blur());
-    await picture(page, "collector.png");
-    await page.emulateMedia({ colorScheme: "dark" });
-    await picture(page, "collector-dark.png");
-    await page.emulateMedia({ colorScheme: "light" });
-    await page.setViewportSize({ width: 390, height: 844 });
-    await picture(page, "collector-phone.png");
+    await page.click("#operate summary");
+    await readable(100);
+    for (const [width, end] of [[1280, ""], [390, "-phone"]])
+      for (const colorScheme of ["dark", "light"]) {
+        await page.setViewportSize({ width, height: 844 });
+        await page.emulateMedia({ colorScheme });
+        await page.evaluate(() => document.activeElement.blur());
+        await picture(page, `collector${end}${colorScheme === "dark" ? "-dark" : ""}.png`);
+      }
+    await fits(); // with the form open
+    await page.click("#operate summary");
   });
 
   await step("no width scrolls sideways", async () => {
@@ -105,7 +109,7 @@ export async function checkLooks({ step, visit, estimated, picture, server }) {
       const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineWidth);
       assert.equal(outline, "3px", order.at(-1));
     }
-    assert.deepEqual(order.slice(0, 6), ["skip", "leave", `tab-${ids[0]}`, "round", "since", "save"]);
+    assert.deepEqual(order.slice(0, 6), ["skip", "leave", `tab-${ids[0]}`, "SUMMARY", "round", "since"]);
     await page.focus(`#tab-${ids[0]}`);
     for (const [key, place] of [
       ["ArrowRight", 1],

@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
 from taskveil.collector.estimating import table_rows
+from taskveil.collector.releases import Together
 from taskveil.estimates.assumed import assumptions
 from taskveil.estimates.result import finite
 from taskveil.experiments.demo_people import SCHEMA, people, table, weights
@@ -47,6 +48,8 @@ def listed(veil: tv.Veil, name: str, rounds: dict[str, int], **more: Any) -> dic
         "reports": sum(rounds.values()),
         "guarantee": {"epsilon": promise.epsilon, "delta": promise.delta, "statement": promise.statement,
                       "enforced_by": promise.enforced_by},
+        "so_far": vars(Together.of([(promise.epsilon, len(rounds))])),
+        "planned": vars(Together.of([(promise.epsilon, 52)])) if len(rounds) > 1 else None,
         "attributes": list(veil.columns or ()),
         "outputs": list(veil.outputs.names) if veil.outputs else [],
         "report_bytes": veil.size.report_bytes,

@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { contrasts } from "../page.mjs";
 import { quickest } from "./shown.mjs";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
@@ -69,12 +70,43 @@ async function serve(folder) {
   return { url, read, send, estimate, stop };
 }
 
-export async function checkReal({ step, visit }, prepared) {
+export async function checkReal({ step, visit, picture }, prepared) {
   if (prepared === null) return;
   assert.equal(await prepared.made, 0, "the release was made");
   const { url, read, send, estimate, stop } = await serve(prepared.folder);
   const total = (page, text) => page.waitForFunction((wanted) => document.getElementById("total").textContent === wanted, text);
   try {
+    await step("the viewer of the API shows every request of a real collector", async () => {
+      const page = await visit({ url: `${url}docs`, token: null });
+      const { paths, components } = await (await fetch(`${url}openapi.json`)).json();
+      const wanted = Object.entries(paths).flatMap(([path, found]) => Object.keys(found).map((method) => `${method}-${path}`));
+      const shown = await page.$$eval("details", (all) => all.map((one) => one.id));
+      assert.deepEqual(shown.sort(), wanted.sort());
+      const models = await page.$$eval("section", (all) => all.map((one) => one.id));
+      assert.deepEqual(models, Object.keys(components.schemas));
+      const links = await page.$$eval("a[href^='#']:not(.skip)", (all) => all.map((one) => one.getAttribute("href").slice(1)));
+      assert.ok(links.length > 20 && links.every((name) => models.includes(name)));
+      await page.$$eval("details", (all) => all.forEach((one) => (one.open = true)));
+      for (const width of [320, 390, 1280]) {
+        await page.setViewportSize({ width, height: 844 });
+        assert.equal(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), 0, `${width} pixels`);
+      }
+      for (const colorScheme of ["dark", "light"]) {
+        await page.emulateMedia({ colorScheme });
+        const found = await contrasts(page);
+        assert.ok(found.length > 100);
+        assert.deepEqual(
+          found.filter(({ contrast }) => contrast < 4.5),
+          [],
+        );
+      }
+      await page.$$eval("details", (all) => all.forEach((one, place) => (one.open = place === 0)));
+      await picture(page, "docs.png");
+      await page.setViewportSize({ width: 390, height: 844 });
+      await page.emulateMedia({ colorScheme: "dark" });
+      await picture(page, "docs-phone-dark.png");
+    });
+
     await step("a real collector's page is ready within a second, and fills without a reload", async () => {
       const first = await visit({ url, token: read });
       const { ready } = await quickest(first);

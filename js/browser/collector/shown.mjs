@@ -50,6 +50,17 @@ export async function checkShown({ step, visit, estimated, server }) {
     assert.ok(Math.abs(before / now - 4500 / 8000) < 0.01);
     assert.ok((await page.textContent("#promise")).replaceAll("\u00a0", " ").includes(wellbeing.release.guarantee.statement));
 
+    assert.ok(tabs[0].endsWith("1 byte a reportε = 2 a report · 4 so far · 104 planned"), tabs[0]);
+    assert.ok(tabs[1].endsWith("ε = 1 a report · 1 so far"), tabs[1]);
+    assert.deepEqual(
+      (await texts(page, "#together li")).map((text) => text.replaceAll("\u00a0", " ")),
+      [
+        "A person who reported in each of its 2 rounds spent ε = 4 (odds of at most 54.6 to 1).",
+        "52 planned rounds add up to ε = 104 (odds of at most e^104 to 1).",
+        "Budgets of different releases add up too: all rounds of all 3 releases together are ε = 7 (odds of at most 1,097 to 1).",
+      ],
+    );
+
     const { rows, drift } = wellbeing.estimates[LATEST];
     const lines = await page.$$eval(".estimates tbody tr", (all) =>
       all.map((line) => [...line.querySelectorAll("th, td:not(.picture)")].map((cell) => cell.firstChild.textContent)),
@@ -69,6 +80,59 @@ export async function checkShown({ step, visit, estimated, server }) {
       kept < 0 ? `nothing keptloss ${three(loss)}` : `${Math.trunc(100 * kept)}% keptloss ${three(loss)}`,
     );
     assert.deepEqual(await texts(page, "#curve tbody td"), cells);
+  });
+
+  await step("no plan is invented, and a release with one round says so", async () => {
+    await page.click(`#tab-${commuting.release.id}`);
+    await estimated(page, commuting.release.id, "autumn");
+    const told = (await texts(page, "#together li")).map((text) => text.replaceAll("\u00a0", " "));
+    assert.equal(told[0], "A person who reported in its round spent ε = 1 (odds of at most 2.72 to 1).");
+    assert.equal(told.length, 2);
+    assert.ok(!told[1].includes("planned"));
+    await page.click(`#tab-${id}`);
+    await estimated(page, id, LATEST);
+  });
+
+  await step("the state: last report to the hour, refused and repeated reports, disk and tokens", async () => {
+    const state = async (page) =>
+      Object.fromEntries(await page.$$eval("#state dl div", (all) => all.map((e) => [...e.children].map((c) => c.textContent))));
+    const told = await state(page);
+    const days = Math.floor((Date.parse("2099-03-01T00:00:00Z") - Date.now()) / 86_400_000);
+    assert.deepEqual(told, {
+      "Last report": "about 3 hours ago",
+      "Repeated reports": "31",
+      "Refused reports": "7",
+      Database: "1.23 GB",
+      "Free disk space": "41 GB",
+      "Your token expires": `2099-03-01 (in ${days.toLocaleString("en")} days)`,
+      "Upload token expires": "never",
+    });
+    assert.equal(await page.$("#state .raised"), null);
+    await page.click(`#tab-${commuting.release.id}`);
+    assert.equal((await state(page))["Last report"], "about 3 days ago");
+    await page.click(`#tab-${electricity.release.id}`);
+    await estimated(page, electricity.release.id, "day 2");
+    assert.equal((await state(page))["Last report"], "none since the start, about 700 hours ago");
+    const usual = structuredClone(world.state);
+    world.state.database.free_bytes = 2_000_000_000;
+    world.state.uploads_expire = new Date(Date.now() + 5.5 * 86_400_000).toISOString();
+    world.state.releases[0].fates = { ...usual.releases[0].fates, refused: 200 };
+    const worried = await visit();
+    assert.deepEqual(await texts(worried, "#state .raised dt"), ["Refused reports", "Free disk space", "Upload token expires"]);
+    assert.match(await worried.textContent("#state .callout"), /twice the database’s size/);
+    world.state = { ...usual, database: null };
+    const narrow = await visit(); // a token of one release does not see the disk
+    assert.ok(!("Database" in (await state(narrow))));
+    world.state = usual;
+    await page.click(`#tab-${id}`);
+    await estimated(page, id, LATEST);
+  });
+
+  await step("reports are saved as CSV too", async () => {
+    const page = await visit();
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click("#save-csv")]);
+    assert.equal(download.suggestedFilename(), "wellbeing-2026-W46.csv");
+    assert.ok(server.asked.some((path) => path.startsWith("/v1/export") && path.endsWith("&format=csv")));
   });
 
   await step("dots lie where the numbers say", async () => {

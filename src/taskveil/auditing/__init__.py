@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, overload
 
-from taskveil.auditing.attack import Audit, Finding, Progress
+from taskveil.auditing.attack import Progress
 from taskveil.auditing.attack import audit as audit_mechanism
 from taskveil.auditing.families import FamilyAudit, audit_family
+from taskveil.auditing.result import Audit, Finding
 from taskveil.auditing.target import Check
 from taskveil.errors import AuditError
 from taskveil.veil import Family
@@ -72,6 +73,16 @@ def audit(
         finalists: pairs that are attacked in full; the confidence is split among them (Bonferroni).
         structural: also run the structural checks. Each of them gives a false alarm with probability 1e-9 at most.
         progress: called with a description and the share done.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> found = tv.audit(veil, trials=2_000, structural=False)
+        >>> found.passed
+        True
+        >>> found.epsilon_lower <= found.epsilon_claimed
+        True
     """
     options: dict[str, Any] = {"records": records, "confidence": confidence, "trials": trials, "finalists": finalists}
     options |= {"structural": structural, "progress": progress, "delta": delta}

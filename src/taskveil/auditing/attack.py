@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
-from taskveil.arrays import Floats
 from taskveil.auditing.bound import epsilon_low, epsilon_of_event_high, largest_provable
 from taskveil.auditing.checks import (
     claim_covers_parameters,
@@ -21,6 +20,8 @@ from taskveil.auditing.checks import (
     through_a_client,
 )
 from taskveil.auditing.pairs import InputPair, find_pairs, hostile_records
+from taskveil.auditing.picture import Sketch
+from taskveil.auditing.result import Audit, Finding
 from taskveil.auditing.scores import choose_event, ideas
 from taskveil.auditing.sources import no_entropy_no_report, no_foreign_randomness, no_shared_noise
 from taskveil.auditing.target import CHUNK, Check, Target
@@ -30,115 +31,6 @@ Progress = Callable[[str, float], None]
 
 FORKS = 64
 """Processes whose noise is compared."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One pair of inputs, and the event that separates them best.
-
-    `first` and `second` are how many of `reports` reports each fell into the event; ε ≥ `epsilon_lower` follows with
-    the audit's confidence. The ratio of this event is at most e^`epsilon_upper`.
-    """
-
-    pair: str
-    event: str
-    reports: int
-    first: int
-    second: int
-    epsilon_lower: float
-    epsilon_upper: float
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Sketch:
-    """Scores of some reports of the pair that was separated best, for the picture; `inputs` and `event` in words."""
-
-    inputs: tuple[str, str]
-    event: str
-    first: Floats
-    second: Floats
-    threshold: float
-    below: bool
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Audit:
-    """The result of the attack. With probability `confidence`, the true ε is at least `epsilon_lower`.
-
-    The bound takes reports to be independent draws; whether they are is one of the structural checks.
-
-    `passed` means: nothing found contradicts the claim, neither the bound nor any of the structural `checks` (of which
-    there are none if they were not asked for, and some may not apply). It is not a proof.
-    """
-
-    epsilon_lower: float
-    epsilon_claimed: float
-    delta: float
-    confidence: float
-    trials: int
-    provable: float
-    findings: tuple[Finding, ...]
-    checks: tuple[Check, ...]
-    sketch: Sketch
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing found contradicts the claim and no structural check broke."""
-        return self.epsilon_lower <= self.epsilon_claimed and all(check.passed for check in self.checks)
-
-    @property
-    def verdict(self) -> str:
-        """The outcome in a sentence."""
-        failed = [check for check in self.checks if not check.passed]
-        sure = f"with confidence 1 − {1 - self.confidence:.0e}"
-        if self.epsilon_lower > self.epsilon_claimed:
-            return (
-                f"BROKEN. The claim is ε = {self.epsilon_claimed:.4g}, but reports of two inputs differ as only a "
-                f"mechanism with ε ≥ {self.epsilon_lower:.4g} allows, {sure}. Do not release this."
-            )
-        if failed:
-            return f"BROKEN. {failed[0].detail} Do not release this." + (
-                f" ({len(failed)} checks failed.)" if len(failed) > 1 else ""
-            )
-        held = (
-            f"HOLDS. No attack disproved ε = {self.epsilon_claimed:.4g}; the best one shows ε ≥ "
-            f"{self.epsilon_lower:.4g}, {sure}. {self._structure}"
-        )
-        best = max(self.findings, key=lambda finding: finding.epsilon_lower)
-        if self.epsilon_claimed > self.provable:
-            return held + (
-                f" This many trials can show ε ≥ {self.provable:.3g} at most, so sampling could not have disproved "
-                "this claim" + (": only the structural checks speak for it." if self.checks else ".")
-            )
-        if best.epsilon_upper < 0.9 * self.epsilon_claimed:
-            return held + (
-                f" The best attack stays below ε = {best.epsilon_upper:.4g}: there is more noise than the claim needs, "
-                "or the worst inputs were not found."
-            )
-        return held
-
-    @property
-    def _structure(self) -> str:
-        """What the structural checks add to a claim that holds."""
-        if not self.checks:
-            return "No structural check was run."
-        idle = [check.name for check in self.checks if check.outcome == "not applicable"]
-        held = len(self.checks) - len(idle)
-        return f"{held} structural checks held" + (f"; not applicable: {', '.join(idle)}." if idle else ".")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the sketch, ready for JSON."""
-        return {
-            "passed": self.passed,
-            "verdict": self.verdict,
-            "epsilon_lower": self.epsilon_lower,
-            "epsilon_claimed": self.epsilon_claimed,
-            "delta": self.delta,
-            "confidence": self.confidence,
-            "trials": self.trials,
-            "findings": [asdict(finding) for finding in self.findings],
-            "checks": [{**asdict(check), "passed": check.passed} for check in self.checks],
-        }
 
 
 def audit(
@@ -205,6 +97,8 @@ def audit(
         findings=tuple(finding for finding, _ in attacks),
         checks=checks,
         sketch=attacks[best][1],
+        release=None if target.veil is None else target.veil.release_id,
+        date=datetime.now(UTC).date().isoformat(),
     )
 
 

@@ -24,12 +24,14 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array
-from taskveil.auditing.attack import Audit, audit
+from taskveil.auditing.attack import audit
 from taskveil.auditing.bound import at_least, at_most
 from taskveil.auditing.pairs import hostile_records
+from taskveil.auditing.result import Audit, html_of, rows_of
 from taskveil.auditing.target import ALPHA, Check, Target
 from taskveil.client import Client, Ledger, entropy
 from taskveil.client.families import CHOSEN
+from taskveil.notebooks import frame
 from taskveil.veil import Family
 
 Progress = Callable[[str, float], None]
@@ -43,6 +45,8 @@ class FamilyAudit:
     checks: tuple[Check, ...]
     epsilon_claimed: float
     """The family's ε: the largest of its members."""
+    release: str
+    """The id of the family."""
 
     @property
     def epsilon_lower(self) -> float:
@@ -67,13 +71,39 @@ class FamilyAudit:
         more = f" {held} checks of the family held." if worst.passed else ""
         return f"{worst.verdict} (member {name}, the worst of {len(self.members)}){more}"
 
+    @property
+    def title(self) -> str:
+        """What the table of the audit is called."""
+        return f"Audit of a family of ε = {self.epsilon_claimed:.4g}"
+
+    def rows(self) -> list[dict[str, str | bool]]:
+        """One row per member, then one per check of the family, as in `Audit.rows`."""
+        members = self.members.items()
+        found: list[dict[str, str | bool]] = [
+            {"tried": name, "seen": one.verdict, "outcome": f"ε ≥ {one.epsilon_lower:.4g}", "held": one.passed}
+            for name, one in members
+        ]
+        return [*found, *rows_of(self.checks)]
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of `rows`."""
+        return frame(self.rows())
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
+
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the sketches, ready for JSON."""
+        """Everything but the sketches, ready for JSON. Trials and confidence are those of every member."""
+        first = next(iter(self.members.values()))
         return {
             "passed": self.passed,
             "verdict": self.verdict,
             "epsilon_lower": self.epsilon_lower,
             "epsilon_claimed": self.epsilon_claimed,
+            "confidence": first.confidence,
+            "trials": first.trials,
+            "release": self.release,
+            "date": first.date,
             "checks": [{"name": one.name, "outcome": one.outcome, "detail": one.detail} for one in self.checks],
             "members": {name: one.to_dict() for name, one in self.members.items()},
         }
@@ -93,7 +123,7 @@ def audit_family(family: Family, *, structural: bool, progress: Progress | None,
     tell("the draw of the members", parts / (parts + 1))
     checks = family_checks(family, rest["trials"]) if structural else ()
     tell("done", 1.0)
-    return FamilyAudit(members=found, checks=checks, epsilon_claimed=family.epsilon)
+    return FamilyAudit(members=found, checks=checks, epsilon_claimed=family.epsilon, release=family.release_id)
 
 
 def family_checks(family: Family, trials: int) -> tuple[Check, ...]:

@@ -62,11 +62,14 @@ def foreign_randomness(*roots: Any) -> list[str]:
     """Descriptions of every predictable generator within reach of these objects, in the order found.
 
     Objects are judged, never names: code is followed from the module that a name is bound to now to the attribute that
-    is used of it, and every object found is looked into.
+    is used of it, and every object found is looked into. A module that code is given, as an argument or an attribute of
+    an object, may be behind any two attributes in a row: `self.xp.random.normal` is numpy's if numpy is within reach.
     """
     found: dict[str, None] = {}
     seen: dict[int, Any] = {}  # with the objects, since ids are only unique among living ones
     queue = [(root, "") for root in roots]
+    given: list[ModuleType] = []
+    rows: dict[tuple[str, str], str] = {}  # attributes in a row, and where
     while queue:
         item, where = queue.pop()
         if id(item) in seen:
@@ -76,8 +79,16 @@ def foreign_randomness(*roots: Any) -> list[str]:
         if foreign:
             found[foreign + where] = None
             continue
+        given += [item] if isinstance(item, ModuleType) else []
         where = f" in {item.__qualname__}" if isinstance(item, FunctionType) else where
-        queue += [(part, where) for part in _touched_by(item)]
+        pairs: set[tuple[str, str]] = set()
+        queue += [(part, where) for part in _touched_by(item, pairs)]
+        rows |= dict.fromkeys(pairs, where)
+    for (first, second), where in rows.items():
+        for module in given:
+            inner = vars(module).get(first)
+            if isinstance(inner, ModuleType) and second in vars(inner) and (foreign := _foreign(inner)):
+                found[foreign + where] = None
     return list(found)
 
 
@@ -110,8 +121,8 @@ def _predictable(kind: type[Any]) -> bool:
     return issubclass(kind, _GENERATORS) or (isinstance(torchs, type) and issubclass(kind, torchs))
 
 
-def _touched_by(item: Any) -> Iterator[Any]:
-    """Objects that `item` uses or holds.
+def _touched_by(item: Any, pairs: set[tuple[str, str]]) -> Iterator[Any]:
+    """Objects that `item` uses or holds. Attributes that its code uses in a row go into `pairs`.
 
     Of a closed library's function the code is left out, but not what it holds: a decorator's function holds the one
     decorated. Annotations are left out, since nothing is drawn from them.
@@ -121,12 +132,13 @@ def _touched_by(item: Any) -> Iterator[Any]:
         # A module of that name must really be where the function lives.
         home = sys.modules.get(item.__globals__.get("__name__", ""))
         if home is None or vars(home) is not item.__globals__ or _open(home.__name__):
-            yield from _used_by(item)
+            yield from _used_by(item, pairs)
         else:
             yield from (value for values in _closure(item).values() for value in values)
     elif isinstance(item, type):
+        yield type(item)
         for kind in item.__mro__:
-            if _open(kind.__module__):
+            if _open(str(kind.__module__)):
                 yield from (value for name, value in vars(kind).items() if name != "__annotations__")
     elif isinstance(item, dataclasses.Field):
         yield from (item.default, item.default_factory, item.metadata)
@@ -142,8 +154,10 @@ _BY_STRING = (*_IMPORT, sys.modules, builtins.globals, *_EVALUATE)
 """Ways to a module, or to a name of the function's own module, that may be any string."""
 
 
-def _used_by(function: FunctionType, *, methods: bool = True) -> Iterator[Any]:
-    """Objects that a function's code names.
+def _used_by(
+    function: FunctionType, pairs: set[tuple[str, str]] | None = None, *, methods: bool = True
+) -> Iterator[Any]:
+    """Objects that a function's code names. Attributes that it uses in a row go into `pairs`.
 
     Modules are followed, through local names and imports, to the attributes that are used of them. Of a module that is
     used in another way, as in `getattr(random, name)`, so are the attributes that a string of the code names. Strings
@@ -154,12 +168,14 @@ def _used_by(function: FunctionType, *, methods: bool = True) -> Iterator[Any]:
     codes = [*_codes(function.__code__)] * 2  # a nested function may use a name that is bound further down
     evaluated: set[str] = set()
     for code in codes:  # which grows
-        strings = [text for text in code.co_consts if isinstance(text, str)]
+        constants = (*code.co_consts, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+        strings = [text for text in constants if isinstance(text, str)]
         strings += [scope[name] for name in code.co_names if isinstance(scope.get(name), str)]
         imported: list[Any] = []
         by_string: list[Any] = []  # modules that a string may have led to
         kinds: dict[type[Any], None] = {}  # types of closed libraries
         here: list[Any] = []  # what the instruction before has put on the stack
+        attribute = ""  # that the instruction before has read
         for step in dis.get_instructions(code):
             if step.opname in _SILENT:
                 continue
@@ -168,12 +184,15 @@ def _used_by(function: FunctionType, *, methods: bool = True) -> Iterator[Any]:
             if methods:
                 kinds.update(dict.fromkeys(kind for value in here for kind in _closed_types(value)))
             after: list[Any] = []
-            calculated = False
+            calculated, last, attribute = False, attribute, ""
             match step.opname.split("_")[:2]:
                 case ["LOAD", "ATTR" | "METHOD"]:
                     after = [getattr(module, names[0]) for module in modules if hasattr(module, names[0])]
                     yield from (draw for kind in kinds for draw in _draws(kind, names[0]))
                     calculated = names[0] in _CALCULATED
+                    attribute = names[0]
+                    if pairs is not None and last:
+                        pairs.add((last, attribute))
                 case ["IMPORT", "FROM"]:
                     after = [getattr(module, names[0]) for module in imported if hasattr(module, names[0])]
                 case ["STORE", _]:

@@ -18,7 +18,8 @@ from typing import Any, Literal
 import numpy as np
 
 from taskveil.arrays import Array, Floats
-from taskveil.client.fields import Coded, Number
+from taskveil.client.base_field import Coded
+from taskveil.client.fields import Number
 from taskveil.errors import AuditError
 from taskveil.records.inference import needs_schema
 from taskveil.records.schema import Schema

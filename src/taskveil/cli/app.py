@@ -11,6 +11,7 @@ from taskveil import __version__
 from taskveil.cli.collecting import collection
 from taskveil.cli.console import friendly
 from taskveil.cli.designing import audit, design, schema, sign
+from taskveil.cli.dossiers import dossier
 from taskveil.cli.experiments import data, demo, reproduce
 from taskveil.cli.families import family
 from taskveil.cli.planning import plan
@@ -43,7 +44,23 @@ def _options(
     """Task-aware local differential privacy."""
 
 
-COMMANDS = (demo, schema, plan, design, family, sign, privatize, decode, estimate, serve, sweep, audit, reproduce, data)
+COMMANDS = (
+    demo,
+    schema,
+    plan,
+    design,
+    family,
+    sign,
+    privatize,
+    decode,
+    estimate,
+    serve,
+    sweep,
+    audit,
+    dossier,
+    reproduce,
+    data,
+)
 for command in COMMANDS:
     app.command()(command)
 for name, group in (("token", token), ("collection", collection)):

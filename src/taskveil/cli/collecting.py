@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,11 +25,13 @@ from taskveil.cli.serving import (
     parts,
     settings_of,
 )
+from taskveil.client.promise import rounded_up
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError
 
 if TYPE_CHECKING:
-    from taskveil.collector.store import StoredRelease, StoredRound
+    from taskveil.collector.releases import Together
+    from taskveil.collector.store import Store, StoredRelease, StoredRound
 
 collection = typer.Typer(no_args_is_help=True, help="Open, close and delete the releases and rounds of a collector.")
 
@@ -40,9 +43,11 @@ RoundName = Annotated[str, typer.Argument(metavar="ROUND", help="The round's nam
 
 @collection.command()
 def status(db: Database = None, config: Config = None, as_json: options.Json = False) -> None:
-    """Show all releases, their rounds, and the number of reports in each round."""
+    """Show all releases, their rounds, the number of reports in each round, and what the rounds add up to for one
+    person."""
     with opened(settings_of(db, config)) as store:
         releases = store.releases()
+        lines = [] if as_json else _totals(_epsilons(store))
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in releases], indent=2))
         return
@@ -58,6 +63,47 @@ def status(db: Database = None, config: Config = None, as_json: options.Json = F
         for cells in others:
             view.add_row("", "", *cells)
     print_whole(view)
+    for line in lines:
+        print_line(line)
+
+
+def _epsilons(store: Store) -> dict[str, tuple[StoredRelease, float]]:
+    """The releases that can be opened, each with the ε of one report, by id. Families stand for their members."""
+    from taskveil.collector.releases import Releases, parts_of
+
+    known = Releases(store)
+    alone = {one.stored.id: (one.stored, one.veil.guarantee.epsilon) for one in known.all()}
+    for family in known.families():
+        for member in parts_of(family):
+            del alone[member.stored.id]
+        alone[family.stored.id] = family.stored, family.family.guarantee.epsilon
+    return alone
+
+
+def _totals(known: Mapping[str, tuple[StoredRelease, float]]) -> list[str]:
+    """Lines on what the rounds of each release add up to for one person, and those of all releases."""
+    from taskveil.collector.releases import Together
+
+    def spent(total: Together) -> str:
+        return f"ε = {rounded_up(total.epsilon)} (odds of at most {total.odds} to 1)"
+
+    lines = []
+    for release, epsilon in known.values():
+        rounds = "its round" if release.had == 1 else f"each of its {release.had} rounds"
+        line = f"{release.name}: ε = {rounded_up(epsilon)} for each report. "
+        line += f"A person who reported in {rounds} spent {spent(Together.of([(epsilon, release.had)]))}."
+        if release.planned is not None:
+            line += (
+                f" The {release.planned} planned rounds add up to {spent(Together.of([(epsilon, release.planned)]))}."
+            )
+        lines.append(line)
+    if len(known) > 1:
+        total = Together.of((epsilon, release.had) for release, epsilon in known.values())
+        lines.append(
+            f"Budgets of different releases add up too: a person who reported in all rounds of all of them spent "
+            f"{spent(total)}."
+        )
+    return lines
 
 
 @collection.command("open")
@@ -65,6 +111,12 @@ def open_release(
     named: Named,
     first: Annotated[
         str | None, typer.Option("--round", help="Also open this round, and make it the current one.")
+    ] = None,
+    planned: Annotated[
+        int | None,
+        typer.Option(
+            "--planned-rounds", min=1, help="How many rounds it is to have in all, for the totals that are shown."
+        ),
     ] = None,
     verify_key: options.VerifyKey = None,
     db: Database = None,
@@ -84,6 +136,9 @@ def open_release(
                 store.set_open(part, open=True)
                 if first is not None:
                     store.open_round(part, round_name(first))
+        if planned is not None:
+            for part in parts(store, find_release(store, named)):
+                store.plan(part, planned)
         release = find_release(store, named)
     if release.takes(release.current):
         after = f"reports belong to round {release.current} unless they name another"

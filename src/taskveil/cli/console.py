@@ -143,6 +143,8 @@ _OPTIONS = (
     (r"\bassume=(?!\w)", "--assume"),
     (r"\btv\.plan\(X, task, people=N, epsilons=\[…\]\)", "--people N, and --margin 0.02 if that is enough"),
     (r"\bleave out anytime\b", "leave out --anytime"),
+    (r"(?<=Give bins: )histograms=\{'(.*)': \[edge, edge, …\]\}", r"--histogram '\1=edge,edge,edge'"),
+    (r"\bpass candidates=\{'(.*)': \[\.\.\.\]\}", r"pass --candidates '\1=FILE'"),
 )
 
 

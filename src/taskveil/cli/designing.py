@@ -23,8 +23,8 @@ from taskveil.arrays import Floats
 from taskveil.cli import options
 from taskveil.cli.console import busy, console, escape, print_line, print_whole, refuse_existing
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions, chosen_columns, left_out, read_volunteers
+from taskveil.client.base_field import Coded
 from taskveil.client.families import FAMILY_SIGNATURE, is_family
-from taskveil.client.fields import Coded
 from taskveil.client.signatures import read_key
 from taskveil.errors import NothingToReportWarning
 from taskveil.records.schema import shown
@@ -37,6 +37,7 @@ from taskveil.veil.veil import in_words
 from taskveil.veil.volunteers import FEWEST as MIN_GROUP
 
 if TYPE_CHECKING:
+    from taskveil.auditing import Audit, FamilyAudit
     from taskveil.sweeps.planning import Plan
 
 HELD_OUT_PARTS = 4
@@ -398,8 +399,7 @@ def audit(
     as_json: options.Json = False,
 ) -> None:
     """Attack a release and say whether its guarantee held. Exit code 1 if it did not."""
-    from taskveil.auditing import Audit, FamilyAudit
-    from taskveil.auditing.picture import audit_table, draw, family_table
+    from taskveil.auditing import FamilyAudit
 
     what: Any = (tv.Family if is_family(folder) else tv.Veil).load(folder)
     if picture and isinstance(what, tv.Family):
@@ -414,13 +414,28 @@ def audit(
             progress=lambda what, share: bar.update(job, description=what, completed=share),
         )
         if picture and not isinstance(result, FamilyAudit):
-            draw(result, picture)
+            result.plot(picture)
     if as_json:
         typer.echo(json.dumps(result.to_dict()))
     else:
-        console.print(family_table(result) if isinstance(result, FamilyAudit) else audit_table(result))
+        console.print(audit_table(result))
         console.print(escape(result.verdict), style="green" if result.passed else "bold red")
         if picture:
-            console.print(f"The picture: {picture}")
+            print_line(f"The picture: {picture}")
     if not result.passed:
         raise typer.Exit(1)
+
+
+def audit_table(audit: Audit | FamilyAudit) -> Table:
+    """What was tried, what was seen, and the outcome of each."""
+    from taskveil.auditing.result import HEADINGS, outcome
+
+    table = Table(title=audit.title, title_justify="left")
+    for heading in HEADINGS:
+        table.add_column(heading, overflow="fold")
+    for row in audit.rows():
+        said = escape(outcome(row))
+        table.add_row(
+            escape(str(row["tried"])), escape(str(row["seen"])), said if row["held"] else f"[red]{said}[/red]"
+        )
+    return table

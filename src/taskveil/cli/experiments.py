@@ -55,7 +55,7 @@ def demo(
     print_whole(table("Expected task loss on 171 people who were not among the volunteers", rows))
     console.print(f"For comparison: guessing the volunteers' mean without any report costs {nothing:.4f}.\n")
     console.print(f"[bold]The guarantee at ε = 2.[/bold] {veil.guarantee.statement}\n")
-    console.print(f"The picture: {picture}")
+    print_line(f"The picture: {picture}")
     print_line("See reports arrive, from simulated people and from your browser: taskveil demo --serve")
 
 
@@ -127,15 +127,15 @@ def _figures(measured: list[Run], json_file: Path | None, plot: Path | None, sum
         if len(run.splits) > 1:
             print_whole(splits_table(run.name, run.splits))
         if plot:
-            console.print(f"picture: {run.draw(plot)}")
+            print_line(f"picture: {run.draw(plot)}")
     if json_file:
         write_json(json_file, rows)
-        console.print(f"rows: {json_file}")
+        print_line(f"rows: {json_file}")
     if summary:
         from taskveil.experiments.summary import write_summary
 
         write_summary(summary, measured)
-        console.print(f"summary: {summary}")
+        print_line(f"summary: {summary}")
 
 
 def _field(
@@ -159,13 +159,13 @@ def _field(
         console.print(line)
     if json_file:
         write_rows(json_file, rows)
-        console.print(f"rows: {json_file}")
+        print_line(f"rows: {json_file}")
     picture = field_page.plot(rows, plot / "field.png") if plot else None
     if picture:
-        console.print(f"picture: {picture}")
+        print_line(f"picture: {picture}")
     if summary:
         field_page.write_page(summary, rows, picture=picture)
-        console.print(f"summary: {summary}")
+        print_line(f"summary: {summary}")
 
 
 def data(

@@ -21,7 +21,7 @@ import numpy as np
 import taskveil as tv
 from taskveil.arrays import Floats
 from taskveil.cli.console import note, numbers, pairs
-from taskveil.client.fields import BaseField
+from taskveil.client.base_field import BaseField
 from taskveil.errors import DataError, TaskError
 from taskveil.records.inference import harmless_range
 from taskveil.records.tables import as_records, number_in

@@ -10,7 +10,7 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, numbers, print_line
+from taskveil.cli.console import busy, numbers, print_line
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions
 from taskveil.errors import DataError
 
@@ -54,6 +54,8 @@ def plan(
     """Expected margins of a survey or of means for a number of people; for a model, the share of the signal kept."""
     budgets = numbers("--epsilons", epsilons.split(","), "numbers separated by commas")
     asked = SurveyOptions.of(survey, fields, by, pairs, histogram)
+    if margin is not None and not margin > 0:
+        raise DataError(f"--margin is a number above 0, got {margin:g}.")
     if margin is not None and not (survey or means):
         raise DataError("--margin is about margins of statistics: pass --survey or --means too.")
     if data.suffix.lower() == ".json":
@@ -107,4 +109,4 @@ def print_plan(job: Job, found: Plan, *, folder: Path | None, margin: float | No
     if margin is not None and found.rows:
         print_line(found.advice(margin=margin))
     if folder is not None:
-        console.print(f"table, JSON and picture: {folder}")
+        print_line(f"table, JSON and picture: {folder}")

@@ -169,6 +169,13 @@ def estimate(
     confidence: Annotated[
         float, typer.Option(help="The confidence level of the intervals, from 0.5 to below 1.")
     ] = 0.95,
+    candidates: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="column=FILE: of a survey, the words of a large vocabulary whose shares are wanted, one in each line. "
+            "Repeatable."
+        ),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all results to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the rows with their intervals into this PNG file.")] = None,
     verify_key: options.VerifyKey = None,
@@ -198,13 +205,15 @@ def estimate(
             family = tv.Family.load(families[0], verify_key=verify_key)
             names = {veil.release_id: name for name, veil in family.members.items()}
             own = {names[one.release_id]: tally for one, tally in zip(used, tallies, strict=True)}
-            return tv.estimate(family, own, anytime=anytime, confidence=confidence, assume=assume)  # type: ignore[arg-type]
+            listed = _words(candidates, used[0].columns)
+            return tv.estimate(family, own, anytime=anytime, confidence=confidence, assume=assume, candidates=listed)  # type: ignore[arg-type]
         return tv.estimate(
             used,
             tallies,
             assume=assume,  # type: ignore[arg-type]
             anytime=anytime,
             confidence=confidence,
+            candidates=_words(candidates, used[0].columns),
         )
 
     with contextlib.nullcontext() if since is None else where.joined():  # one cluster for both rounds
@@ -237,6 +246,18 @@ def estimate(
         print_line(f"JSON: {json_file}")
     if plot is not None:
         print_line(f"picture: {found.plot(plot)}")
+
+
+def _words(candidates: list[str] | None, columns: Sequence[str] | None) -> dict[str, list[str]] | None:
+    """By column the words of the files of `--candidates`; None without any."""
+    found = {}
+    for name, path in pairs("--candidates", candidates, tuple(columns or ())).items():
+        try:
+            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, ValueError) as error:
+            raise tv.TaskveilError(f"--candidates: cannot read {path!r} as a text file: {error}.") from None
+        found[name] = [line.strip() for line in lines if line.strip()]
+    return found or None
 
 
 @contextlib.contextmanager

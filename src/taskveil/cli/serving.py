@@ -27,7 +27,7 @@ from taskveil.client.families import family_files, is_family, read_family
 from taskveil.client.reading import CLIENT, MANIFEST, client_files, read_device
 from taskveil.client.signatures import read_key
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
-from taskveil.errors import DataError, needs
+from taskveil.errors import DataError, needs, printable
 
 if TYPE_CHECKING:
     from taskveil.collector.releases import OpenRelease
@@ -256,7 +256,7 @@ def _about(release: OpenRelease) -> tuple[str, str]:
 def _say(store: Store, settings: Settings, lines: list[str], shown: bool, address: str) -> None:
     """Print where the collector listens and how to use it. Tokens go only to stdout, once, and never into a log."""
     page = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-    typer.echo("\n".join([f"The collector listens on {address}. Ctrl-C stops it.", *lines]))
+    typer.echo("\n".join([f"The collector listens on {address}. Ctrl-C stops it.", *map(printable, lines)]))
     try:
         tokens = {} if store.tokens() or not shown else first_tokens(store, uploads=settings.uploads)
         missing = not store.tokens()

@@ -9,7 +9,7 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import busy, console, numbers, print_line, reworded
+from taskveil.cli.console import busy, numbers, print_line, reworded
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions
 from taskveil.cli.planning import planned_for, print_plan
 from taskveil.errors import ResumeError, printable
@@ -64,13 +64,16 @@ def sweep(
     as_json: options.Json = False,
 ) -> None:
     """Loss against budget for several designs, to choose ε. After an interruption run it again to continue."""
-    if releases is not None and segment is None:
+    if releases is not None and segment is None and not survey:
         raise tv.TaskveilError(
             "--releases goes with --segment. For one release for everybody choose ε by this table, and then run "
             "taskveil design."
         )
     if survey and people is None:
         raise tv.TaskveilError("the margins of a survey depend on how many people report: pass --people.")
+    unused = {"--methods": methods, "--segment": segment, "--releases": releases}
+    if survey and (given := [name for name, value in unused.items() if value is not None]):
+        raise tv.TaskveilError(f"a survey has one design for every budget: leave out {given[0]}.")
     if people is not None and not (survey or means):
         raise tv.TaskveilError("--people is about margins of statistics: pass --survey or --means too.")
     budgets = numbers("--epsilons", epsilons.split(","), "numbers separated by commas")
@@ -140,6 +143,6 @@ def sweep(
         advice = [planned.table(), planned.advice(margin=margin)]
     for line in "\n".join([shown[0], *advice, *(f"\n{text}" for text in texts)]).split("\n"):
         typer.echo(printable(line))
-    console.print(f"table, JSON, picture and page: {folder}")
+    print_line(f"table, JSON, picture and page: {folder}")
     if releases is not None:
-        console.print(f"releases: {releases}")
+        print_line(f"releases: {releases}")

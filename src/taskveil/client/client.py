@@ -13,7 +13,7 @@ from taskveil.client.device import Device
 from taskveil.client.families import DeviceFamily, draw, family_statement, load_family, single
 from taskveil.client.latent_encoders import Function
 from taskveil.client.ledger import RESTORE, Ledger, default_path
-from taskveil.client.promise import rounded_up
+from taskveil.client.promise import rounded_up, together
 from taskveil.client.signatures import read_key
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import Report
@@ -31,6 +31,18 @@ class Client:
     costs: that of the chosen member, or the largest of all if the device draws.
 
     Close it, or use it as `with Client.load(...) as client:`. Its ledger is closed with it.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.sin(np.arange(100.0)).reshape(50, 2)
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     veil.save(f"{folder}/release")
+        ...     with tv.Client.load(f"{folder}/release", ledger=f"{folder}/ledger", cap=4.0) as client:
+        ...         first = client.report([0.5, None], round=1)
+        ...         print(client.spent(), first == client.report([9.0, 9.0], round=1))  # a round has one report
+        2.0 True
     """
 
     def __init__(
@@ -82,6 +94,17 @@ class Client:
             encoder: the model of a release that names one and does not contain it: records (N, n) → latents.
             epsilon: the choice, in a family from which people choose (`Family.of_budgets`). The choice is visible to
                 the collector, and must not depend on the record.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.sin(np.arange(100.0)).reshape(50, 2)
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> from tempfile import TemporaryDirectory
+            >>> with TemporaryDirectory() as folder:
+            ...     veil.save(f"{folder}/release")
+            ...     with tv.Client.load(f"{folder}/release", ledger=f"{folder}/ledger") as client:
+            ...         print(client.epsilon)
+            2.0
         """
         family = load_family(Path(folder), read_key(verify_key), encoder)
         first = family.offered(epsilon)[0]
@@ -96,8 +119,12 @@ class Client:
 
     @property
     def statement(self) -> str:
-        """The promise in words, for the person to read. It comes from the mechanism, not from the release's text."""
-        return family_statement(self._family, self._offered)
+        """The promise in words, for the person to read: what one report means, and what all reports in the ledger mean
+        together, those so far and those that the cap allows.
+
+        It comes from the mechanism and the ledger, not from the release's text.
+        """
+        return f"{family_statement(self._family, self._offered)} {together(self.ledger.spent, self.cap)}"
 
     def report(self, x: Any, *, round: str | int = "0") -> Report:
         """The report of this round: a new one from the record x, or the one that was made before, byte for byte.
@@ -111,6 +138,18 @@ class Client:
         Raises:
             BudgetSpentError: the cap does not allow a new report.
             LedgerError: the report could not be recorded, so none was made.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.sin(np.arange(100.0)).reshape(50, 2)
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> from tempfile import TemporaryDirectory
+            >>> with TemporaryDirectory() as folder:
+            ...     veil.save(f"{folder}/release")
+            ...     with tv.Client.load(f"{folder}/release", ledger=f"{folder}/ledger") as client:
+            ...         report = client.report([0.5, -1.0])
+            >>> report.release.hex() == veil.release_id
+            True
         """
         # All members read the record first, so that what is wrong with its form is an error whatever will be drawn.
         records, name = [member.device.record(x) for member in self._offered], _as_round(round)

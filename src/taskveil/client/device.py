@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import NUMBERS_AT_A_TIME, Array, Floats, Integers, one_float, tolerant
-from taskveil.client.fields import MOST_COLUMNS, BaseField, Coded, Number, expand
+from taskveil.client.base_field import MOST_COLUMNS, BaseField, Coded, expand
+from taskveil.client.fields import Number
 from taskveil.client.latent_encoders import Encoder
 from taskveil.client.mechanisms import Mechanism
 from taskveil.client.values import Values

@@ -59,20 +59,50 @@ WEAK = 5.0
 
 
 def statement(epsilon: float, delta: float, enforced_by: str) -> str:
-    """The sentence that says what (ε, δ)-LDP of one report means. `enforced_by` says how it is kept."""
-    exception = f", except with probability {delta:g}" if delta else ""
-    times = _times(epsilon)
-    odds = f"a report can turn even odds between two possible records into odds of up to {times} to 1"
+    """The sentences that say what (ε, δ)-LDP of one report means. `enforced_by` says how it is kept."""
+    odds = (
+        f"a report can turn even odds between two possible records into odds of up to {times_as_likely(epsilon)} to 1"
+    )
     weak = f" This is weak protection: {odds}." if epsilon > WEAK else ""
     return (
-        f"Whatever a person's record contains, no report becomes more than {times} times as likely as it "
-        f"would be for any other record{exception} (ε = {rounded_up(epsilon)}).{weak} {enforced_by} This holds for one "
-        "report per person, for every input including malformed ones, and whatever anyone else knows or computes from "
-        "the report."
+        f"{in_a_sentence(epsilon, delta)}{weak} {enforced_by} This holds for one report per person, for every input "
+        "including malformed ones, and whatever anyone else knows or computes from the report."
     )
 
 
-def _times(epsilon: float) -> str:
+def in_a_sentence(epsilon: float, delta: float) -> str:
+    """What (ε, δ)-LDP of one report means, in one sentence: the first of its `statement`."""
+    exception = f", except with probability {delta:g}" if delta else ""
+    return (
+        f"Whatever a person's record contains, no report becomes more than {times_as_likely(epsilon)} times as likely "
+        f"as it would be for any other record{exception} (ε = {rounded_up(epsilon)})."
+    )
+
+
+def together(spent: float, cap: float) -> str:
+    """The sentences that say what all reports of one person reveal together: those recorded so far, and all that the
+    cap allows.
+
+    Budgets add up, whatever the records of the rounds are. So odds between two people, even before the first report,
+    are at most e^ε to 1 after reports that cost ε together.
+
+    Args:
+        spent: what the recorded reports cost together; 0 if there is none.
+        cap: what all reports may cost together; it counts as kept to 12 digits.
+    """
+    even = "even odds between two people's records become odds of at most"
+    so_far = (
+        f" With the reports that this device has recorded so far (ε = {rounded_up(spent)}), {even} "
+        f"{times_as_likely(spent)} to 1."
+    )
+    if spent >= cap:
+        return f"Reports add up.{so_far} The cap of ε = {rounded_up(cap)} is reached."
+    allowed = f" With all reports that the cap of ε = {rounded_up(cap)} allows, "
+    become = "they become at most" if spent else even
+    return f"Reports add up.{so_far if spent else ''}{allowed}{become} {times_as_likely(cap)} to 1."
+
+
+def times_as_likely(epsilon: float) -> str:
     """e^ε in three digits or, from 1,000 on, without a fraction; rounded up, so that no sentence promises too much."""
     if epsilon > 30:
         return f"e^{rounded_up(epsilon)}"

@@ -59,6 +59,11 @@ def upload(
         timeout: seconds that one attempt may take in all, even if the answer comes slowly.
         pause: the n-th retry of a batch waits about pause · 2ⁿ seconds, or as long as the server asks in Retry-After.
         sleep: how to wait.
+
+    Example:
+        >>> from taskveil.client import upload
+        >>> upload([], "https://collector.example/v1/reports")  # without reports nothing is sent
+        0
     """
     if type(batch) is not int or not 1 <= batch <= MOST_POSTED or type(attempts) is not int or attempts < 1:
         raise UploadError(

@@ -7,6 +7,7 @@ creates the folder and names it in the workers' environment, because prometheus_
 from __future__ import annotations
 
 import os
+from collections import Counter as Counts
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -87,6 +88,16 @@ class Metrics:
             if count:
                 self._reports.labels(release[:SHOWN_ID_DIGITS], fate).inc(int(count))
 
+    def fates(self) -> dict[str, Counts[str]]:
+        """How many reports had each fate, by the short id of their release: in all workers, since the collector
+        started. Blocks."""
+        found: dict[str, Counts[str]] = {}
+        for metric in self._shared().collect():
+            for sample in metric.samples if metric.name == "taskveil_reports" else ():
+                fates = found.setdefault(sample.labels["release"], Counts())
+                fates[sample.labels["fate"]] += int(sample.value)
+        return found
+
     def committed(self, seconds: float, reports: int) -> None:
         """Count a commit."""
         self._commit_seconds.observe(seconds)
@@ -111,11 +122,15 @@ class Metrics:
 
     def text(self) -> bytes:
         """The counters of all workers in Prometheus' text format. Blocks: call it in a thread."""
-        registry = self.registry
-        if os.environ.get(FOLDER) and Path(os.environ[FOLDER]).is_dir():
-            registry = CollectorRegistry()
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return generate_latest(registry)
+        return generate_latest(self._shared())
+
+    def _shared(self) -> CollectorRegistry:
+        """The counters of all workers."""
+        if not (os.environ.get(FOLDER) and Path(os.environ[FOLDER]).is_dir()):
+            return self.registry
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return registry
 
 
 class Measured:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.families import FAMILY, FAMILY_SIGNATURE, is_family, read_manifest
+from taskveil.client.promise import round_up, times_as_likely
 from taskveil.client.reading import SERVER
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.collector.journal import failed
@@ -93,6 +95,7 @@ def parts_of(found: OpenRelease | OpenFamily) -> tuple[OpenRelease, ...]:
 def merged(id: str, members: Sequence[StoredRelease]) -> StoredRelease:
     """Members of a family as one release. It is open if all are, and so is a round."""
     first, *others = members
+    every = {one.name for member in members for one in member.rounds}
     rounds = []
     for one in first.rounds:
         same = [one, *(found for other in others for found in other.rounds if found.name == one.name)]
@@ -105,7 +108,27 @@ def merged(id: str, members: Sequence[StoredRelease]) -> StoredRelease:
         name=first.name.rpartition("/")[0] or first.name,
         open=all(one.open for one in members),
         rounds=tuple(rounds),
+        forgotten=len(every) - len(rounds) + max(one.forgotten for one in members),
+        planned=max((one.planned for one in members if one.planned is not None), default=None),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """What a person has spent who reported in all of so many rounds."""
+
+    rounds: int
+    epsilon: float
+    """The sum of the budgets, rounded up."""
+    odds: str
+    """Even odds between two people's records become odds of at most this to 1."""
+
+    @classmethod
+    def of(cls, reports: Iterable[tuple[float, int]]) -> Together:
+        """The total of several releases: the ε of one report of each, and the number of its rounds."""
+        each = list(reports)
+        total = round_up(sum((Fraction(epsilon) * rounds for epsilon, rounds in each), Fraction(0)))
+        return cls(rounds=sum(rounds for _, rounds in each), epsilon=total, odds=times_as_likely(total))
 
 
 class Releases:

@@ -20,6 +20,7 @@ from taskveil.collector.releases import OpenFamily, OpenRelease, Releases
 from taskveil.collector.settings import RETRY_SECONDS, Settings
 from taskveil.collector.store import Store, StoredRound, StoredToken, StoreUnavailableError
 from taskveil.collector.tokens import Buckets, Scope, Tokens
+from taskveil.collector.watching import Arrivals
 
 Found = TypeVar("Found")
 
@@ -45,6 +46,7 @@ class Collector:
     estimates: Estimates
     buckets: Buckets
     metrics: Metrics
+    arrivals: Arrivals
     large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_LARGE_BODIES_AT_ONCE))
     """Held by a request with a large body."""
     _version: int | None = None
@@ -69,6 +71,7 @@ class Collector:
             estimates=Estimates(store, metrics, timeout=settings.commit_seconds),
             buckets=Buckets(rate=settings.rate, share=1.0 / settings.workers),
             metrics=metrics,
+            arrivals=Arrivals(one.stored for one in releases.all()),
         )
 
     async def refresh(self) -> None:
@@ -127,6 +130,8 @@ class Collector:
             await asyncio.sleep(RETRY_SECONDS)
             try:
                 await self.refresh()
+                if self.arrivals.due:
+                    self.arrivals.look(await asyncio.to_thread(self.store.releases))
                 if not answering:
                     journal.warning("The database answers again.")
                 answering = True

@@ -86,6 +86,15 @@ class Tokens:
         """Read the tokens again. Blocks: call it in a thread."""
         self._found = {token.key: token for token in self._store.tokens()}
 
+    def uploads_expire(self, release: str | None) -> datetime | None:
+        """When the next valid upload token of this release (None: of any) expires; None for never."""
+        ends = [
+            one.expires
+            for one in self._found.values()
+            if one.scope == "upload" and (release is None or one.release in (None, release)) and one.expires is not None
+        ]
+        return min((end for end in ends if end > datetime.now(UTC)), default=None)
+
     def granted(self, header: str | None, scope: Scope) -> StoredToken:
         """The token of a request, if it allows this for any release; otherwise a ProblemError.
 
@@ -143,7 +152,7 @@ class Buckets:
         level = min(level + rate * (now - then), rate * BURST_SECONDS)
         needed = min(1.0, rate * BURST_SECONDS)
         if level < needed:
-            wait = math.ceil((needed - level) / rate)
+            wait = math.ceil(min((needed - level) / rate, 2.0**31))
             raise ProblemError(ProblemType.TOO_MANY, "The rate is limited. Send it again later.", retry_after=wait)
         self._levels[key] = (level - count, now)
 

@@ -111,6 +111,13 @@ def design(
 
     Returns:
         A veil whose `guarantee` holds for every user and every input.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> bool(veil.loss(X).mean < X.sum(axis=1).var())  # better than one answer for everybody
+        True
     """
     budget, designer = as_epsilon(epsilon), designer_of(method)
     with Progress.of(progress) as bar:

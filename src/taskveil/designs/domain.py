@@ -30,7 +30,15 @@ from taskveil.records.tables import as_records, as_volunteers
 
 @dataclass(frozen=True, init=False)
 class Box:
-    """{x : low ≤ x ≤ high}, attribute by attribute."""
+    """{x : low ≤ x ≤ high}, attribute by attribute.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0, domain=tv.Box([-3, -3], [3, 3]))
+        >>> veil.privatize([[100.0, 0.0]]).shape  # a record outside the box is a record like any other
+        (1, 1)
+    """
 
     low: Floats
     high: Floats
@@ -89,7 +97,15 @@ class Box:
 
 @dataclass(frozen=True, init=False)
 class Ball:
-    """{x : ‖x − center‖₂ ≤ radius}. A scalar center needs `dim` or is broadcast to the data by a design."""
+    """{x : ‖x − center‖₂ ≤ radius}. A scalar center needs `dim` or is broadcast to the data by a design.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0, domain=tv.Ball(3.0))
+        >>> veil.guarantee.epsilon <= 2.0
+        True
+    """
 
     radius: float
     center: Floats
@@ -149,7 +165,16 @@ class Ball:
 
 @dataclass(frozen=True, init=False)
 class Points:
-    """The convex hull of the volunteers' records (N, n); enforced exactly in the latent space."""
+    """The convex hull of the volunteers' records (N, n); enforced exactly in the latent space.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> task = tv.LinearTask([[1.0, 1.0]])
+        >>> veil = tv.design(X, task, epsilon=2.0, method="task_aware", domain=tv.Points(X))
+        >>> veil.guarantee.epsilon
+        2.0
+    """
 
     records: Floats
 

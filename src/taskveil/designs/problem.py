@@ -51,6 +51,16 @@ class OnDevice:
         volunteers_unseen: the model was not fitted to the volunteers, so its predictions for them are out-of-sample.
         max_bytes: the largest size of the release's client folder, in bytes.
         latent_dim: the largest number of values in a report; chosen by the design if None.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> y = (X[:, 0] > 0).astype(int)
+        >>> task = tv.ModelTask(LogisticRegression().fit(X, y), loss="cross_entropy")
+        >>> veil = tv.design(X, task, epsilon=2.0, y=y, on_device=tv.OnDevice(encoder="linear", max_bytes=20_000))
+        >>> veil.size.client_bytes <= 20_000
+        True
     """
 
     encoder: Any = "auto"

@@ -30,7 +30,13 @@ MAX_SIGNS = 24
 
 
 def l1_diameter(points: ArrayLike) -> float:
-    """max ‖a − b‖₁ over all pairs of rows of `points` (N, Z); exact for every Z."""
+    """max ‖a − b‖₁ over all pairs of rows of `points` (N, Z); exact for every Z.
+
+    Example:
+        >>> from taskveil.designs.sensitivity import l1_diameter
+        >>> l1_diameter([[0.0, 0.0], [1.0, 2.0], [-1.0, 0.5]])
+        3.5
+    """
     P = _as_points(points)
     count, dim = P.shape
     if dim <= MAX_SIGNS and 2 ** (dim - 1) <= max(256, count // 64):

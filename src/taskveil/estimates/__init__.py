@@ -60,6 +60,15 @@ def estimate(
         Measured rows, true for every population. Rows that rest on an assumption carry it (`Interval.assumes`). Of a
         `SurveyTask` it is a `SurveyEstimate`, with statistics by name. Of a family, `members` has the estimate of each
         member too.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> found = tv.estimate(veil, veil.privatize(X))
+        >>> row = found.attributes[0]
+        >>> row.low < row.mean < row.high
+        True
     """
     if not isinstance(anytime, bool):
         raise DataError(f"anytime is True or False, got {anytime!r}.")

@@ -62,7 +62,7 @@ def drift_of(z: Floats, simulated: Floats, names: Sequence[str], changes: Sequen
 def of_means(
     people: Floats,
     errors: Floats,
-    reports: int,
+    reports: Floats | int,
     volunteers: Floats,
     variances: Floats,
     count: int,
@@ -71,30 +71,61 @@ def of_means(
     """z (t,) and simulated ones (draws, t) for means.
 
     Args:
-        people: the means (t,) that so many `reports` give; `errors` (t, t) is the covariance of their errors.
+        people: the means (t,) that so many `reports` give, (t,) or one number; `errors` (t, t) is the covariance of
+            their errors.
         volunteers: the means (t,) and `variances` (t,) of the volunteers, who are `count`. Their covariances are not
             known and count as zero: where columns vary together, the test raises less often than it states.
-        bounds: where the values of a person lie (2, t). A column whose variance shows that it has two values, at the
-            bounds, has the variance of the share that reports and volunteers have together.
+        bounds: where the values of a person lie (2, t), infinite or twice the same where that is unknown. A column
+            whose variance shows that it has two values, at the bounds, is a share: its errors are those of the share
+            that reports and volunteers have together, and the volunteers who have it are drawn one by one. So a rare
+            value that no volunteer has raises no alarm.
     """
+    known, low, wide = np.diag(errors), np.zeros(len(people)), np.ones(len(people))
+    shares = np.zeros(len(people), dtype=bool)
     if bounds is not None:
-        low, wide = bounds[0], np.where(bounds[1] > bounds[0], bounds[1] - bounds[0], 1.0)
-        two_valued = is_two_valued((volunteers - low) / wide, variances / wide**2)
-        whole = ((count * volunteers + reports * people) / (count + reports) - low) / wide
-        least = 0.5 / (count + 1.0)
-        null = np.clip(whole, least, 1.0 - least)
-        variances = np.where(two_valued, null * (1.0 - null) * wide**2, variances)
-    own = variances / count
-    error = np.sqrt(np.diag(errors) + own)
+        bounded = np.isfinite(bounds).all(axis=0) & (bounds[1] > bounds[0])
+        low, high = np.where(bounded, bounds, [[0.0], [1.0]])
+        wide = high - low
+        shares = bounded & is_two_valued((volunteers - low) / wide, variances / wide**2)
+    seen, own, least = (people - low) / wide, (volunteers - low) / wide, 0.5 / (count + 1.0)
+    noise = np.maximum(known / wide**2 - _binomial(np.clip(seen, 0.0, 1.0), reports), 0.0)  # of the channel
+
+    def alike(seen: Floats, own: Floats) -> tuple[Floats, Floats, Floats]:
+        """If people are like the volunteers: shares (…, t) that both have, and the variances (…, t) of people's and
+        of volunteers' shares, from those `seen` (…, t) and the volunteers' own (…, t)."""
+        rough = (own * count + 0.5) / (count + 1.0)
+        of_people, of_volunteers = noise + _binomial(rough, reports), _binomial(rough, count)
+        weight = of_volunteers / (of_people + of_volunteers)
+        null = np.clip(weight * seen + (1.0 - weight) * own, 0.0, 1.0)
+        inside = np.clip(null, least, 1.0 - least)
+        return null, noise + _binomial(null, reports), _binomial(inside, count)
+
+    null, of_people, of_volunteers = alike(seen, own)
+    of_people = np.where(shares, of_people * wide**2, known)
+    of_volunteers = np.where(shares, of_volunteers * wide**2, variances / count)
+    error = np.sqrt(of_people + of_volunteers)
     z = np.divide(people - volunteers, error, out=np.zeros_like(error), where=error > 0)
     scale = np.where(error > 0, error, 1.0)
     # A little on the diagonal, for columns that say the same; unlike eigenvectors, this root is continuous.
     root = np.linalg.cholesky(errors / np.outer(scale, scale) + 1e-9 * np.eye(len(z)))
+    root = root * (np.sqrt(of_people) / scale / np.linalg.norm(root, axis=1))[:, None]
     rng = np.random.default_rng(0)
     drawn = rng.standard_normal((2, DRAWS, len(z)))
     # The volunteers' variance is an estimate: Student's law.
     student = np.sqrt((count - 1) / np.maximum(rng.chisquare(count - 1, (DRAWS, 1)), 1e-300))
-    return z, drawn[0] @ root.T + drawn[1] * np.sqrt(own) / scale * student
+    of_reports, of_own = drawn[0] @ root.T, drawn[1] * np.sqrt(of_volunteers) / scale * student
+    simulated = of_reports + of_own
+    if shares.any():
+        seen = null + of_reports * scale / wide
+        own = rng.binomial(count, null, simulated.shape) / count
+        variance = sum(alike(seen, own)[1:])
+        simulated = np.where(shares, (seen - own) / np.sqrt(variance), simulated)
+    return z, simulated
+
+
+def _binomial(share: Floats, count: Floats | int) -> Floats:
+    """The variance of a share of so many people."""
+    return share * (1.0 - share) / count
 
 
 def is_two_valued(shares: Floats, variances: Floats) -> Bools:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taskveil.client.fields import Kind
+from taskveil.client.base_field import Kind
 from taskveil.client.values import DAY
 from taskveil.errors import printable
 

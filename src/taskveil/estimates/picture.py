@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from taskveil.errors import DataError, needs
+from taskveil.errors import DataError
 from taskveil.estimates.rows import Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_ROWS = 40
 """At most in one picture; of more rows, those are drawn that differ most surely from the volunteers'."""
@@ -17,14 +20,14 @@ _NAME = 24  # characters of a name in a line
 _MEASURED, _ASSUMED, _VOLUNTEERS = "#1f5fbf", "#d35400", "#5d6d7e"
 
 
-def draw(path: Path, rows: Sequence[Row], *, title: str, held: str, note: str | None = None) -> Path:
-    """The path of a picture with a line for every row: its name, its mean with the interval, and its own unit.
+def draw(ax: Axes, rows: Sequence[Row], *, title: str, held: str, note: str | None = None) -> tuple[float, float]:
+    """Draw a line for every row: its name, its mean with the interval, and its own unit. Returns width and height in
+    inches of a figure for it alone: wide enough to be read on a phone, as high as there are rows.
 
-    Wide enough to be read on a phone, as high as there are rows. Rows that are assumed have another colour. `held` says
-    what the intervals are; the `note` stands below.
+    Rows that are assumed have another colour. `held` says what the intervals are; the `note` stands below.
     """
-    with needs("a picture"):
-        from taskveil.style import figure, save
+    from taskveil.style import legend_below
+
     limits = np.array([row.interval[1:4] for row in rows]).reshape(-1, 3)
     own, spread = np.array([(row.volunteers, row.spread) for row in rows]).reshape(-1, 2).T
     away = (limits - own[:, None]) / np.where(spread > 0, spread, 1.0)[:, None]
@@ -45,7 +48,6 @@ def draw(path: Path, rows: Sequence[Row], *, title: str, held: str, note: str | 
     places = -(np.cumsum(heights) - heights / 2)
     means, low, high = away[known].T
     reaches = np.maximum([means - low, high - means], 0.0)  # an unbiased share may lie beyond limits cut at 0 and 1
-    fig, (ax,) = figure(height=1.3 + 0.27 * float(heights.sum()))
     ax.axvline(0.0, color=_VOLUNTEERS, linewidth=1.2, label="volunteers")
     second = (_VOLUNTEERS, "assumed, contradicted") if any(row.contradicted for row in rows) else (_ASSUMED, "assumed")
     for color, word, members in ((_MEASURED, "measured", ~assumed[known]), (*second, assumed[known])):
@@ -64,10 +66,10 @@ def draw(path: Path, rows: Sequence[Row], *, title: str, held: str, note: str | 
     ax.grid(axis="y", visible=False)
     below = "" if note is None else "\n\n" + "\n".join(textwrap.wrap(note, 80))
     ax.set_xlabel(f"standard deviations from the volunteers' mean{below}", fontsize=9 if note else None)
-    fig.suptitle("\n".join(textwrap.wrap(title, 64)), fontsize=10)
-    fig.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    ax.set_title("\n".join(textwrap.wrap(title, 64)), fontsize=10, pad=18)
+    legend_below(ax, columns=3)
     ax.annotate("people (volunteers)", (1, 1), (4, 3), "axes fraction", "offset points", fontsize=9, color="grey")
-    return save(fig, path)
+    return 6.0, 1.3 + 0.27 * float(heights.sum())
 
 
 def _wrapped(name: str) -> str:

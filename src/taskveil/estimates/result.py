@@ -6,18 +6,22 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 
 from taskveil.arrays import Floats
 from taskveil.client.promise import rounded_up
-from taskveil.errors import DataError
+from taskveil.errors import DataError, needs
 from taskveil.estimates.drift import Drift
 from taskveil.estimates.labels import Label
 from taskveil.estimates.picture import draw
 from taskveil.estimates.rows import FORGED, Interval, Row, finite
+from taskveil.notebooks import frame, summary
 from taskveil.veil.loss_intervals import LEVEL
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FORMAT = "taskveil.estimate.2"
 """What a file of an estimate is; the number changes with what its names mean."""
@@ -136,7 +140,16 @@ class Estimate:
         return f"<Estimate from {self.reports:,} reports: {kinds}; drift p = {self.drift.p_value:.2g}>"
 
     def forged(self, share: float = FORGED) -> tuple[Forged, ...]:
-        """By how much forged reports could move each row, if `share` of all reports are forged."""
+        """By how much forged reports could move each row, if `share` of all reports are forged.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+            >>> found = tv.estimate(veil, veil.privatize(X))
+            >>> [name for name, change in found.forged(share=0.01)][:2]
+            ['x0', 'x1']
+        """
         if not 0 <= share <= 1:
             raise DataError(f"share is a share of all reports between 0 and 1, got {share}.")
         return tuple(Forged(row.label.name, share * row.forged) for row in self._all)
@@ -191,20 +204,67 @@ class Estimate:
         return "", "estimate", held, "volunteers", f"{FORGED:.0%} forged"
 
     def table(self) -> str:
-        """All rows as text, a line each: measured ones, then those that are assumed, each with the volunteers'."""
-        rows = self.rows()
-        cells = [self.header, *(row.cells for row in rows)]
-        name, *widths = (max(map(len, column)) for column in zip(*cells, strict=True))
-        lines = [
+        """All rows as text, a line each: measured ones, then those that are assumed, each with the volunteers'.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+            >>> found = tv.estimate(veil, veil.privatize(X))
+            >>> print(found.table().splitlines()[1])
+            Measured
+        """
+        lines = self._lines()
+        name, *widths = (max(map(len, column)) for column in zip(*(row for row in lines if len(row) > 1), strict=True))
+        text = [
             f"{row[0]:<{name}}  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths, strict=True))
-            for row in cells
+            if len(row) > 1
+            else row[0]
+            for row in lines
         ]
-        measured = sum(row.assumes is None for row in rows)
-        parts = [lines[0]]
-        parts += ["Measured", *lines[1 : measured + 1]] if measured else []
-        parts += [self.assumed_title, *lines[measured + 1 :]] if measured < len(rows) else []
-        words = [f"{self.source}. {self.drift.words}", *self.notes]
-        return "\n".join([*parts, "", *words] if rows else words)
+        return "\n".join([*text, "", *self._words()] if len(lines) > 1 else self._words())
+
+    def _lines(self) -> list[tuple[str, ...]]:
+        """The cells of the table, its header first; a row of one text is the title of the rows after it."""
+        parts = [(title, [row.cells for row in rows]) for title, rows in self._parts() if rows]
+        return [self.header, *(line for title, rows in parts for line in [(title,), *rows])]
+
+    def _parts(self) -> list[tuple[str, Sequence[Row]]]:
+        """The parts of the table: a title and rows."""
+        rows = self.rows()
+        return [
+            ("Measured", [row for row in rows if row.assumes is None]),
+            (self.assumed_title, [row for row in rows if row.assumes is not None]),
+        ]
+
+    def _words(self) -> list[str]:
+        """Below the table: what the estimate is from, whether people differ from the volunteers, and notes."""
+        return [f"{self.source}. {self.drift.words}", *self.notes]
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._lines()
+        return summary("Estimate", self._words(), head=head if rows else (), rows=rows)
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of the same rows: kind, name, mean, low, high, volunteers, unit, assumes. Dates are days since
+        1970.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+            >>> found = tv.estimate(veil, veil.privatize(X))
+            >>> found.to_pandas()["name"].tolist()
+            ['x0', 'x1']
+        """
+        columns = ("kind", "name", "mean", "low", "high", "volunteers", "unit", "assumes")
+        rows = [
+            (kind, *row.interval[:4], row.volunteers, row.label.unit, row.assumes)
+            for kind, rows in self.groups.items()
+            for row in rows
+            if row.label.shown
+        ]
+        return frame(rows, columns)
 
     def content(self) -> dict[str, Any]:
         """Everything but what computing it took, as JSON has it: None for what is not finite, a date in days."""
@@ -232,10 +292,35 @@ class Estimate:
         Path(path).write_text(text + "\n", encoding="utf-8")
         return Path(path)
 
-    def plot(self, path: str | Path) -> Path:
-        """Draw the rows with intervals beside the volunteers' means, in the volunteers' standard deviations; assumed
-        rows in another colour."""
-        return draw(Path(path), self.rows(), title=self.source, held=self.header[2], note=self.assumes)
+    @overload
+    def plot(self, path: str | Path) -> Path: ...
+
+    @overload
+    def plot(self, path: None = None, *, ax: Axes | None = None) -> Axes: ...
+
+    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Path | Axes:
+        """A picture of the rows with intervals beside the volunteers' means, in the volunteers' standard deviations;
+        assumed rows have another colour.
+
+        Args:
+            path: the file to write (PNG, PDF or SVG), which is returned; without one, the axes are returned.
+            ax: axes of matplotlib to draw into, instead of new ones.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+            >>> found = tv.estimate(veil, veil.privatize(X))
+            >>> ax = found.plot()
+            >>> ax.get_xlabel()
+            "standard deviations from the volunteers' mean"
+        """
+        with needs("a picture"):
+            from taskveil.style import plotted
+        return plotted(self._draw, path, ax)
+
+    def _draw(self, ax: Axes) -> tuple[float, float]:
+        return draw(ax, self.rows(), title=self.source, held=self.header[2], note=self.assumes)
 
 
 def of_family(
@@ -325,9 +410,13 @@ def pooled(
 
 
 def _named(row: Row, release: str, names: Mapping[str, str] | None = None) -> Row:
-    """The row with its release's id, or what it is called, in its name."""
-    called = release[:8] if names is None else names[release]
-    return row._replace(label=row.label._replace(name=f"{called}: {row.label.name}"), apart=True)
+    """The row with its release's id, or what it is called, in its name and those of its fields: no row of another
+    release stands in its place."""
+    called, (kind, *key) = release[:8] if names is None else names[release], row.label.key or ("",)
+    fields = 2 if kind == "pairs" else 1
+    key = [f"{called}: {one}" for one in key[:fields]] + key[fields:]
+    name = f"{called}: {row.label.name}"
+    return row._replace(label=row.label._replace(name=name, key=(kind, *key) if kind else ()))
 
 
 def _pooled(

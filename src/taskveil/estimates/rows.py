@@ -52,8 +52,6 @@ class Row(NamedTuple):
     assumes: str | None = None
     ratio: bool = False
     """Whether it is about some people only: those who have a value, or are in a group."""
-    apart: bool = False
-    """Whether it is about the people of one release alone, where others ask other people the same."""
 
     @property
     def width(self) -> float:
@@ -109,7 +107,7 @@ def finite(content: dict[str, Any]) -> dict[str, Any]:
 def rows_of(labels: Iterable[Label], *columns: Floats, assumes: str | None = None) -> tuple[Row, ...]:
     """Rows with these labels, of columns (t,) in the order of a `Row`."""
     numbers = np.array(columns).T.tolist()
-    return tuple(Row._make((label, *row, assumes, False, False)) for label, row in zip(labels, numbers, strict=True))
+    return tuple(Row._make((label, *row, assumes, False)) for label, row in zip(labels, numbers, strict=True))
 
 
 def grouped(rows: Sequence[Row], **kinds: Bools) -> dict[str, tuple[Row, ...]]:

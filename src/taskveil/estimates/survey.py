@@ -9,19 +9,21 @@ the squared error of a vector, and bias single shares: small ones upwards, other
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.errors import DataError, needs
+from taskveil.errors import DataError
 from taskveil.estimates.labels import Label
 from taskveil.estimates.result import KINDS, SURVEYED, Estimate
 from taskveil.estimates.rows import Interval, Row
+from taskveil.notebooks import frame
 from taskveil.veil.surveys import OTHER
 
 CONSISTENT = (
@@ -62,7 +64,7 @@ class HistogramEstimate:
         beyond x needs limits below q at e. Scanned from below, the run of edges whose upper limits are below q passes
         e only then: the interval holds as often as one limit does.
         """
-        if not 0 < q < 1:
+        if not isinstance(q, Real) or not 0 < q < 1:
             raise DataError(f"a quantile is of a share between 0 and 1, got {q}.")
         inner, low, high = self.edges[1:-1], self.edges[0], self.edges[-1]
         for edge, row in zip(inner, self.below, strict=True):
@@ -103,20 +105,16 @@ class SurveyEstimate(Estimate):
     def _shown(self) -> dict[str, tuple[Row, ...]]:
         return {kind: rows for kind, rows in self.groups.items() if kind not in ("bands", "below", "likely")}
 
-    def _of(self, kind: str) -> tuple[Row, ...]:
-        """The rows of a kind that are about all people."""
-        return tuple(row for row in self.groups.get(kind, ()) if not row.apart)
-
     @cached_property
     def means(self) -> dict[str, Interval]:
         """By field: the mean over people who have a value."""
-        return {row.label.key[1]: row.interval for row in self._of("means")}
+        return {row.label.key[1]: row.interval for row in self.groups.get("means", ())}
 
     @cached_property
     def shares(self) -> dict[str, dict[Any, Interval]]:  # type: ignore[override]
         """By field and value: the share of all people; of a large vocabulary, of its candidates."""
         found: dict[str, dict[Any, Interval]] = {}
-        for row in self._of("shares"):
+        for row in self.groups.get("shares", ()):
             _, name, value = row.label.key
             for one in value if isinstance(value, tuple) else (value,):
                 found.setdefault(name, {})[one] = row.interval
@@ -125,13 +123,13 @@ class SurveyEstimate(Estimate):
     @cached_property
     def missing(self) -> dict[str, Interval]:
         """By field: the share of people without a value."""
-        return {row.label.key[1]: row.interval for row in self._of("missing")}
+        return {row.label.key[1]: row.interval for row in self.groups.get("missing", ())}
 
     @cached_property
     def by(self) -> dict[str, dict[Any, dict[str, Any]]]:
         """By field, value and other field: the mean of the other field, or its shares by value."""
         found: dict[str, dict[Any, dict[str, Any]]] = {}
-        for row in self._of("by"):
+        for row in self.groups.get("by", ()):
             _, by, group, name, *value = row.label.key
             there = found.setdefault(by, {}).setdefault(group, {})
             if value:
@@ -144,7 +142,7 @@ class SurveyEstimate(Estimate):
     def pairs(self) -> dict[tuple[str, str], dict[tuple[Any, Any], Interval]]:
         """By two fields and a value of each: the share of all people. None is a missing value."""
         found: dict[tuple[str, str], dict[tuple[Any, Any], Interval]] = {}
-        for row in self._of("pairs"):
+        for row in self.groups.get("pairs", ()):
             _, first, second, a, b = row.label.key
             found.setdefault((first, second), {})[a, b] = row.interval
         return found
@@ -152,12 +150,12 @@ class SurveyEstimate(Estimate):
     @cached_property
     def histograms(self) -> dict[str, HistogramEstimate]:
         """Histograms by field."""
-        names = dict.fromkeys(row.label.key[1] for row in self._of("histograms"))
+        names = dict.fromkeys(row.label.key[1] for row in self.groups.get("histograms", ()))
         return {name: self._histogram(name) for name in names}
 
     def _histogram(self, name: str) -> HistogramEstimate:
         shares, bands, below = (
-            tuple(row for row in self._of(kind) if row.label.key[1] == name)
+            tuple(row for row in self.groups.get(kind, ()) if row.label.key[1] == name)
             for kind in ("histograms", "bands", "below")
         )
         return HistogramEstimate(
@@ -171,7 +169,7 @@ class SurveyEstimate(Estimate):
     def consistent(self) -> SurveyEstimate:
         """The same with shares that are at least 0 and add up, and cross-tables that add up to them; a note says so."""
         margins, means = self._margins(), dict[Label, float]()
-        for row in (*self._of("shares"), *self._of("missing")):
+        for row in (*self.groups.get("shares", ()), *self.groups.get("missing", ())):
             name, value = row.label.key[1], None if row.label.key[0] == "missing" else row.label.key[2]
             means[row.label] = margins.get(name, {}).get(value, min(max(row.mean, 0.0), 1.0))
         for table in self._tables():
@@ -180,10 +178,10 @@ class SurveyEstimate(Estimate):
             means.update(zip((row.label for row in table.rows), found.ravel().tolist(), strict=True))
         for name in self.histograms:
             bins, likely, below = (
-                [row for row in self._of(kind) if row.label.key[1] == name]
+                [row for row in self.groups.get(kind, ()) if row.label.key[1] == name]
                 for kind in ("histograms", "likely", "below")
             )
-            if likely:  # pooled ones of several releases nearly add up
+            if likely and _known(likely):  # pooled ones of several releases nearly add up
                 found = on_simplex(np.array([row.mean for row in likely]))
                 means.update(zip((row.label for row in bins), found.tolist(), strict=True))
                 means.update(zip((row.label for row in below), np.cumsum(found)[:-1].tolist(), strict=True))
@@ -196,9 +194,9 @@ class SurveyEstimate(Estimate):
     def _margins(self) -> dict[str, dict[Any, float]]:
         """By field and value: one share from all rows and cross-tables, projected to the simplex."""
         found: dict[str, list[tuple[tuple[Any, ...], Floats, Floats]]] = {}
-        missing = {row.label.key[1]: row for row in self._of("missing")}
+        missing = {row.label.key[1]: row for row in self.groups.get("missing", ())}
         alone: dict[str, list[Row]] = {}
-        for row in self._of("shares"):
+        for row in self.groups.get("shares", ()):
             alone.setdefault(row.label.key[1], []).append(row)
         for name, rows in alone.items():
             values = tuple(row.label.key[2] for row in rows)
@@ -206,7 +204,8 @@ class SurveyEstimate(Estimate):
                 continue
             if name in missing:
                 rows, values = [*rows, missing[name]], (*values, None)
-            found.setdefault(name, []).append((values, *np.array([(row.mean, row.width**2) for row in rows]).T))
+            if _known(rows):
+                found.setdefault(name, []).append((values, *np.array([(row.mean, row.width**2) for row in rows]).T))
         for table in self._tables():
             mean, square = table.numbers("mean"), table.numbers("width") ** 2
             for axis, (name, values) in enumerate(table.axes):
@@ -222,9 +221,9 @@ class SurveyEstimate(Estimate):
     def _tables(self) -> list[CrossTable]:
         """The cross-tables whose cells are all known."""
         rows: dict[tuple[str, str], list[Row]] = {}
-        for row in self._of("pairs"):
+        for row in self.groups.get("pairs", ()):
             rows.setdefault(row.label.key[1:3], []).append(row)
-        return [CrossTable(names, tuple(cells)) for names, cells in rows.items()]
+        return [CrossTable(names, tuple(cells)) for names, cells in rows.items() if _known(cells)]
 
     def sections(self) -> list[Section]:
         """What `table` shows, in parts: means, shares by field, missing values, by group, cross-tables, histograms."""
@@ -234,36 +233,22 @@ class SurveyEstimate(Estimate):
                 found.setdefault((*_titled(row), _names(row)), []).append(row)
         return [Section(*key, tuple(rows)) for key, rows in found.items()]
 
-    def table(self) -> str:
-        """All rows as text, a line each, in the parts that `sections` has."""
-        parts = [(section.title, [row.cells for row in section.rows]) for section in self.sections()]
-        cells = [self.header, *(row for _, rows in parts for row in rows)]
-        name, *widths = (max(map(len, column)) for column in zip(*cells, strict=True))
-
-        def line(row: Sequence[str]) -> str:
-            return f"{row[0]:<{name}}  " + "  ".join(f"{one:>{w}}" for one, w in zip(row[1:], widths, strict=True))
-
-        lines = [line(self.header)]
-        for title, rows in parts:
-            lines += [title, *map(line, rows)]
-        words = [f"{self.source}. {self.drift.words}", *self.notes]
-        return "\n".join([*lines, "", *words] if parts else words)
+    def _parts(self) -> list[tuple[str, Sequence[Row]]]:
+        return [(section.title, section.rows) for section in self.sections()]
 
     def to_pandas(self) -> Any:
         """A table of all rows: statistic, field, value, by, group, name, mean, low, high, volunteers."""
-        with needs("to_pandas"):
-            import pandas as pd
         columns = ("statistic", "field", "value", "by", "group", "name", "mean", "low", "high", "volunteers")
         rows = [(*_placed(row), *row.interval[:4], row.volunteers) for row in self._flat()]
-        return pd.DataFrame(rows, columns=list(columns))
+        return frame(rows, columns)
 
     def _flat(self) -> Iterator[Row]:
         return (row for rows in self._shown().values() for row in rows)
 
-    def plot(self, path: str | Path | None = None) -> Path:
-        """Draw means and shares with their intervals beside the volunteers'; into survey.png unless a `path` is
-        given."""
-        return super().plot("survey.png" if path is None else path)
+
+def _known(rows: Sequence[Row]) -> bool:
+    """Whether all of them have a mean; of few reports, perhaps none is about them."""
+    return all(math.isfinite(row.mean) for row in rows)
 
 
 class CrossTable(NamedTuple):

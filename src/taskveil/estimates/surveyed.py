@@ -262,8 +262,16 @@ def _moved(
         values = np.stack([scaled[place][number] for place in members], axis=1)
         values = values - count @ values / count.sum()
         errors[np.ix_(members, members)] += (values.T * count) @ values
-    z, simulated = drift.of_means(distance, errors, int(counts.mean()), np.zeros(len(some)), variances, own.count)
-    return moved_rows(z, simulated, [rows[one.statistic.label] for one in some])
+    compared = [rows[one.statistic.label] for one in some]
+    # As they are, with the bounds of their values; means of a number that may be missing as distances.
+    whole = [row.label.key[0] != "means" or not own.absent(row.label.key[1]) for row in compared]
+    centre = np.array([row.volunteers if one else 0.0 for row, one in zip(compared, whole, strict=True)])
+    bounds = np.array([row.label.bounds if one else (0.0, 0.0) for row, one in zip(compared, whole, strict=True)]).T
+    z, simulated = drift.of_means(distance + centre, errors, counts, centre, variances, own.count, bounds)
+    # A share that is 0 or 1 among volunteers can only change towards the inside.
+    lowest = np.array([0.0 if row.label.kind == "share" and row.volunteers <= 0.0 else -math.inf for row in compared])
+    highest = np.array([0.0 if row.label.kind == "share" and row.volunteers >= 1.0 else math.inf for row in compared])
+    return moved_rows(np.clip(z, lowest, highest), np.clip(simulated, lowest, highest), compared)
 
 
 def _plain(survey: Survey, one: Scored) -> Floats:

@@ -3,6 +3,9 @@
 A word is a point of a plane, a report a block of lines (`Question.contained` counts the blocks that contain a point).
 Forms are an exact 2-design, so a block contains a word with one chance for people who have it and with one other chance
 for all others: the number of blocks that contain a word is binomial, and its limits are those of a share.
+
+These are shares of points. Words that are no candidates add to the share of a candidate with the same point: 1/p² on
+average over salts, which is in no limit.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ def word_rows(
         if name not in candidates
     ]
     for name, words in candidates.items():
+        if isinstance(words, str | bytes):
+            raise DataError(f"the candidates of {name!r} are a list of words, got one word.")
         found, alike = _candidates(veil, planes[name], name, list(dict.fromkeys(words)), tally, rule)
         rows += found
         if alike:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from rich.table import Table
 
 from taskveil import style
@@ -145,7 +145,8 @@ def _measured_at(rows: Sequence[FieldRow]) -> str:
 def plot(rows: Sequence[FieldRow], path: Path) -> Path:
     """The loss of ours as a multiple of the best simple method's against ε, one thin line a pair, the median thick."""
     # One above the other, so that phones show them large enough.
-    fig, axes = plt.subplots(len(OURS), 1, figsize=(4.4, 6.4), sharex=True, layout="constrained")
+    fig = Figure(figsize=(4.4, 6.4), layout="constrained")
+    axes = fig.subplots(len(OURS), 1, sharex=True)
     groups = parted(rows)
     for ax, (design, shared) in zip(axes, OURS.items(), strict=True):
         for (group, mine), color in zip(groups.items(), COLORS, strict=False):

@@ -309,7 +309,8 @@ class PartWriter:
 
 def _digests(file: Any, seal: bytes) -> tuple[str, str, int]:
     """The SHA-256 of an open Parquet file; the same with `UNSEALED` instead of the seal in its footer; and the place of
-    the seal, which is before the footer if there is none."""
+    the seal, which is before the footer if there is none. Names and values of columns come earlier in the footer, and
+    may be zeros too."""
     size = file.seek(0, os.SEEK_END)
     file.seek(size - 8)
     start = size - 8 - int.from_bytes(file.read(4), "little")
@@ -321,7 +322,7 @@ def _digests(file: Any, seal: bytes) -> tuple[str, str, int]:
     sealed, footer = whole.copy(), bytes(file.read())
     whole.update(footer)
     sealed.update(footer.replace(seal, UNSEALED.encode(), 1))
-    return whole.hexdigest(), sealed.hexdigest(), start + footer.find(seal)
+    return whole.hexdigest(), sealed.hexdigest(), start + footer.rfind(seal)
 
 
 def _seal(file: Any) -> None:

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, as_floats
+from taskveil.client.base_field import BaseField, Coded
 from taskveil.client.device import Device
-from taskveil.client.fields import BaseField, Coded
 from taskveil.client.values import Values
 from taskveil.errors import DataError, TaskveilError, needs
 from taskveil.jobs.fingerprints import Fingerprint

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
-from taskveil.client.fields import Category, Coded, Count, Date, Field, Flag, Number
+from taskveil.client.base_field import Coded
+from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.values import NO_VALUE, seconds_of, text_of
 from taskveil.errors import DataError, DoubtfulColumnWarning, UnusedColumnWarning, WildRecordWarning, callers_line
 from taskveil.records.tables import DATE_FORMATS, ColumnType, ColumnValues, column_names, read_column, select

@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats, as_floats
+from taskveil.client.base_field import BaseField
 from taskveil.client.device import Fields, is_row
-from taskveil.client.fields import BaseField
 from taskveil.client.reading import FIELDS
 from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line, printable
+from taskveil.notebooks import summary
 from taskveil.records.inference import FEWEST_VALUES, dated, infer, needs_schema, rounded_middle, with_other
 from taskveil.records.tables import (
     ColumnType,
@@ -49,6 +50,15 @@ class Schema:
 
     `schema[name]` is a field, `len(schema)` their number. `expand` turns tables and records into numbers (N, width),
     `collapse` turns such numbers, or means of them, into a table like the volunteers'.
+
+    Example:
+        >>> import taskveil as tv
+        >>> schema = tv.Schema({"age": tv.Number(18, 90, "years"), "plan": tv.Category(["Basic", "Pro"])})
+        >>> schema.replace(age=tv.Count(18, 99))
+        Schema(
+            'age'   Count(18, 99)
+            'plan'  Category(['Basic', 'Pro'])
+        )
     """
 
     fields: Fields
@@ -87,6 +97,15 @@ class Schema:
         volunteers share, the fifty most frequent ones. A column without usable values (all texts differ, or every
         value is missing) is left out with an UnusedColumnWarning. A DoubtfulColumnWarning names a column that looks
         like something else (dates or numbers in texts, row numbers).
+
+        Example:
+            >>> import pandas as pd, taskveil as tv
+            >>> table = pd.DataFrame({"age": range(20, 80), "plan": ["Basic", "Pro", "Pro"] * 20})
+            >>> tv.Schema.of(table)
+            Schema(
+                'age'   Count(20, 79)
+                'plan'  Category(['Basic', 'Pro'])
+            )
         """
         names, library = column_names(X), library_of(X)
         if names is None:
@@ -234,6 +253,10 @@ class Schema:
         lines = [f"    {name!r:<{longest}}  {shown(self[name])}" for name in self]
         return "\n".join(["Schema(", *lines, ")"])
 
+    def _repr_html_(self) -> str:
+        rows = [[name, shown(field)] for name, field in zip(self.names, self.fields.fields, strict=True)]
+        return summary(f"Schema of {len(self):,} fields", head=("field", "what it holds"), rows=rows)
+
     def replace(self, changes: Mapping[str, BaseField] | None = None, /, **named: BaseField) -> Schema:
         """The same with other fields for some names.
 
@@ -349,7 +372,7 @@ class Schema:
         text = source if isinstance(source, str) and source.lstrip().startswith("{") else _read(Path(source))
         try:
             entries = [(dict(entry), str(entry["name"]), str(entry["kind"])) for entry in json.loads(text)["fields"]]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(f'a schema is {{"fields": [{{"name": …, "kind": …}}, …]}} ({error!r}).') from None
         names = [name for _, name, _ in entries]
         twice = next((name for name in names if names.count(name) > 1), None)

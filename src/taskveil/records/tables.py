@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers, as_floats, tolerant
-from taskveil.client.fields import Coded
+from taskveil.client.base_field import Coded
 from taskveil.client.values import NO_VALUE, numbers_of, text_of
 from taskveil.errors import DataError, needs
 

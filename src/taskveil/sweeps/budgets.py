@@ -26,6 +26,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from taskveil.arrays import Bools, Floats
+from taskveil.notebooks import summary
 from taskveil.veil.loss_intervals import CONFIDENCE, bounds, circular_means, few_leaders, interval
 
 _DRAWS = 10_000
@@ -66,6 +67,17 @@ class Budget(float):
     def high(self) -> float:
         """The budget itself, as a plain number."""
         return float(self)
+
+    def _repr_html_(self) -> str:
+        short = "not known" if math.isnan(self.low) else f"below {self.low:g}" if math.isfinite(self.low) else "all"
+        rows = [
+            ["ε", "none" if math.isinf(self) else f"{self:g}"],
+            ["budgets of the sweep that fall short", short],
+            ["method", self.method or "none"],
+            ["share of the signal kept", f"{100 * self.kept:g}%"],
+            ["confidence", f"{100 * self.confidence:g}%"],
+        ]
+        return summary("Budget", [self.statement], rows=rows)
 
     def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
         return (float(self),), vars(self)

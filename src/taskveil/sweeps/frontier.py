@@ -7,16 +7,20 @@ import json
 import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.errors import BudgetError, DataError, TaskError
+from taskveil.errors import BudgetError, DataError, TaskError, needs
+from taskveil.notebooks import frame, summary
 from taskveil.sweeps.budgets import Budget, share_interval, share_text, smallest_budget
-from taskveil.sweeps.frontier_page import off_chart, page, picture
+from taskveil.sweeps.frontier_page import draw, off_chart, page
 from taskveil.veil.loss_intervals import check_block, loss_interval
 from taskveil.veil.veil import Size, in_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +143,14 @@ class Frontier:
         Returns:
             A number with `.low` (smaller budgets fall short), `.high` (the number itself), the `.method` that reaches
             it, and `.statement` in words.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> frontier = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[1, 4], methods=["task_aware"])
+            >>> budget = frontier.epsilon_for(kept=0.01)
+            >>> budget.method, budget.kept
+            ('task_aware', 0.01)
         """
         if not 0 < kept <= 1:
             raise BudgetError(f"kept is a share of the usable signal, above 0 and at most 1; got {kept}.")
@@ -211,18 +223,46 @@ class Frontier:
         }
 
     def table(self) -> str:
-        """A plain text table: methods down, budgets across, loss and share kept in every cell."""
-        cells = {(m, e): f"{self.loss(m, e):.4g} ({share_text(self.kept(m, e))})" for m, e in self._designs()}
-        lines = [["method", *(f"ε = {e:g}" for e in self.epsilons), "on the device, at most"]]
-        lines += [[m, *(cells.get((m, e), "") for e in self.epsilons), self._on_device(m)] for m in self.methods]
+        """A plain text table: methods down, budgets across, loss and share kept in every cell.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> frontier = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[1, 4], methods=["task_aware"])
+            >>> print(frontier.table().splitlines()[0])
+            method      ε = 1       ε = 4        on the device, at most
+        """
+        lines = self._lines()
         widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
-        text.append(
-            f"no privacy: {self.clear:.4g}    constant prediction: {self.constant:.4g}    (share of signal kept)"
-        )
-        if self.nothing_to_keep:
-            text.append(f"–: {self.nothing_to_keep}")
-        return "\n".join(line.rstrip() for line in text)
+        return "\n".join(line.rstrip() for line in [*text, *self._words()])
+
+    def _lines(self) -> list[list[str]]:
+        """The cells of the table, its header first."""
+        cells = {(m, e): f"{self.loss(m, e):.4g} ({share_text(self.kept(m, e))})" for m, e in self._designs()}
+        head = ["method", *(f"ε = {e:g}" for e in self.epsilons), "on the device, at most"]
+        return [head, *([m, *(cells.get((m, e), "") for e in self.epsilons), self._on_device(m)] for m in self.methods)]
+
+    def _words(self) -> list[str]:
+        """What the cells are compared with."""
+        lines = f"no privacy: {self.clear:.4g}    constant prediction: {self.constant:.4g}    (share of signal kept)"
+        return [lines, *([f"–: {self.nothing_to_keep}"] if self.nothing_to_keep else [])]
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._lines()
+        return summary("Loss against privacy budget", self._words(), head=head, rows=rows)
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of `rows`: one row per method and budget.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> frontier = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[1, 4], methods=["task_aware"])
+            >>> frontier.to_pandas()[["method", "epsilon"]].values.tolist()
+            [['task_aware', 1.0], ['task_aware', 4.0]]
+        """
+        return frame(self.rows())
 
     def _on_device(self, method: str) -> str:
         """Bytes and operations that a method asks of a device at most, in words."""
@@ -233,16 +273,49 @@ class Frontier:
         size, operations = (max(number or 0 for number in column) for column in zip(*known, strict=True))
         return f"{in_words(size, 'B')}, {in_words(operations, 'operations')}"
 
-    def plot(self, path: str | Path) -> Path:
-        """The picture: the share kept against ε, 1 without privacy and 0 for a constant prediction, with the loss
-        beside, and bands for other records and over seeds. It names points that are off the chart."""
+    @overload
+    def plot(self, path: str | Path) -> Path: ...
+
+    @overload
+    def plot(self, path: None = None, *, ax: Axes | None = None) -> Axes: ...
+
+    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Path | Axes:
+        """A picture: the share kept against ε, 1 without privacy and 0 for a constant prediction, with the loss beside,
+        and bands for other records and over seeds. It names points that are off the chart.
+
+        Args:
+            path: the file to write (PNG, PDF or SVG), which is returned; without one, the axes are returned.
+            ax: axes of matplotlib to draw into, instead of new ones.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> frontier = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[1, 4], methods=["task_aware"])
+            >>> ax = frontier.plot()
+            >>> ax.get_xlabel()
+            'privacy budget ε (smaller is more private)'
+        """
+        with needs("a picture"):
+            from taskveil.style import plotted
+        return plotted(self._draw, path, ax)
+
+    def _draw(self, ax: Axes) -> tuple[float, float]:
         rows, clear, constant = self.rows(), self.clear, self.constant
-        note = off_chart(rows, clear=clear, constant=constant)
-        return written(path, picture(rows, clear=clear, constant=constant, note=note))
+        return draw(ax, rows, clear=clear, constant=constant, note=off_chart(rows, clear=clear, constant=constant))
 
     def to_html(self, path: str | Path, *, title: str = "What is kept, against the privacy budget") -> Path:
         """One file at `path` with `title`, picture, table and data inside; it needs no network and no script. Losses of
-        single records are left out."""
+        single records are left out.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> frontier = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[1, 4], methods=["task_aware"])
+            >>> from tempfile import TemporaryDirectory
+            >>> with TemporaryDirectory() as folder:
+            ...     print(frontier.to_html(f"{folder}/frontier.html").name)
+            frontier.html
+        """
         content = self.content(losses=False)
         text = page(
             content["rows"], clear=self.clear, constant=self.constant, title=title, advice=self.advice(), data=content
@@ -254,6 +327,16 @@ class Frontier:
 
         With `losses`, the losses of single records are kept, and `epsilon_for` works after reading the file again.
         Values can be computed from them: treat such a file as you treat the test records.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> frontier = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[1, 4], methods=["task_aware"])
+            >>> from tempfile import TemporaryDirectory
+            >>> with TemporaryDirectory() as folder:
+            ...     path = frontier.to_json(f"{folder}/frontier.json")
+            ...     print(type(frontier).from_json(path).epsilons)
+            [1.0, 4.0]
         """
         return written(path, (json.dumps(self.content(losses=losses), indent=1) + "\n").encode())
 

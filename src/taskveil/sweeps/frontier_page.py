@@ -9,21 +9,38 @@ import math
 import textwrap
 from collections.abc import Sequence
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from taskveil.sweeps.budgets import share_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Row = dict[str, Any]
 """As `Frontier.rows` gives them."""
 
 
-def picture(rows: Sequence[Row], *, clear: float, constant: float, note: str = "", narrow: bool = False) -> bytes:
-    """A PNG of the share kept against ε, with the loss on the other side; the loss alone where shares have no meaning.
+def picture(rows: Sequence[Row], *, clear: float, constant: float, narrow: bool = False) -> bytes:
+    """A PNG of what `draw` draws, for the page; twice the resolution where it is `narrow`."""
+    from taskveil import style
+
+    fig, (ax,) = style.figure()
+    fig.set_size_inches(*draw(ax, rows, clear=clear, constant=constant, narrow=narrow))
+    buffer = BytesIO()
+    style.save_to(fig, buffer, dpi=260 if narrow else 130)
+    return buffer.getvalue()
+
+
+def draw(
+    ax: Axes, rows: Sequence[Row], *, clear: float, constant: float, note: str = "", narrow: bool = False
+) -> tuple[float, float]:
+    """Draw the share kept against ε, with the loss on the other side; the loss alone where shares have no meaning.
 
     Light bands are 95% intervals for other records, dark ones the range over seeds. Rows that are off the chart have a
-    triangle at its edge.
+    triangle at its edge. Returns width and height in inches of a figure for this picture alone.
 
     Args:
+        ax: where to draw.
         rows: as `Frontier.rows` gives them.
         clear: the loss without privacy, a share of 1.
         constant: the loss of one answer for everybody, a share of 0.
@@ -38,7 +55,6 @@ def picture(rows: Sequence[Row], *, clear: float, constant: float, note: str = "
     low, high = _limits(rows, clear=clear, constant=constant)
     columns = 1 if narrow else 3
     entries = len(_methods(rows)) + 4
-    fig, (ax,) = style.figure(width=3.6 if narrow else 7.0, height=3.8 + 0.18 * math.ceil(entries / columns))
     for method in _methods(rows):
         found = [row for row in rows if row["method"] == method]
         x = [row["epsilon"] for row in found]
@@ -55,9 +71,9 @@ def picture(rows: Sequence[Row], *, clear: float, constant: float, note: str = "
         for ends, depth in zip(_bands(found, clear=clear, constant=constant), (0.12, 0.35), strict=True):
             ax.fill_between(x, *ends, color=line.get_color(), alpha=depth, linewidth=0)
         off = [row["epsilon"] for row in found if _is_off(row, low, high, shares)]
-        ax.plot(
-            off, [low if shares else high] * len(off), "v" if shares else "^", color=line.get_color(), clip_on=False
-        )
+        if off:  # an empty line that is not clipped lies in the corner of the figure, and widens the margins of layouts
+            edge, mark = (low, "v") if shares else (high, "^")
+            ax.plot(off, [edge] * len(off), mark, color=line.get_color(), clip_on=False)
     if not means:
         ax.axhline(1 if shares else clear, color="grey", linestyle="-.", linewidth=1, label="no privacy")
         ax.axhline(0 if shares else constant, color="grey", linestyle=":", label="one answer for everybody")
@@ -79,12 +95,9 @@ def picture(rows: Sequence[Row], *, clear: float, constant: float, note: str = "
         shown.append(Patch(color="grey", alpha=0.2, label="light: 95% for other records"))
     if any(row["least"] < row["greatest"] for row in rows):
         shown.append(Patch(color="grey", alpha=0.55, label="dark: range over seeds"))
-    below = (0.5, -0.25 if turned else -0.15)  # of the axis and its name
-    ax.legend(handles=shown, fontsize=8, loc="upper center", bbox_to_anchor=below, ncols=columns, frameon=False)
+    style.legend_below(ax, columns=columns, handles=shown)
     ax.set_title("\n".join(textwrap.wrap(note, 48 if narrow else 100)), fontsize=8, loc="left")
-    buffer = BytesIO()
-    style.save_to(fig, buffer, dpi=260 if narrow else 130)
-    return buffer.getvalue()
+    return 3.6 if narrow else 7.0, 3.8 + 0.18 * math.ceil(entries / columns)
 
 
 def off_chart(rows: Sequence[Row], *, clear: float, constant: float) -> str:

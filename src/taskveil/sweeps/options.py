@@ -26,6 +26,11 @@ class Ray:
         address: of the cluster (host:port, "auto"); by default a cluster of this machine alone.
         workers: how many work at a time; by default as many as there are cores.
         gpus: graphics processors, or fractions of one, that every task reserves, for torch_device="cuda".
+
+    Example:
+        >>> import taskveil as tv
+        >>> tv.Ray(workers=4)  # pass it as engine= to tv.sweep
+        Ray(address=None, workers=4, gpus=0.0)
     """
 
     address: str | None = None

@@ -13,10 +13,9 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from scipy.special import ndtri
@@ -32,15 +31,23 @@ from taskveil.estimates.labels import Label
 from taskveil.estimates.picture import MOST_ROWS
 from taskveil.estimates.rows import SCARCE, attribute_labels
 from taskveil.estimates.survey_statistics import Statistic, statistics
+from taskveil.notebooks import frame, shortened, summary
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
 from taskveil.records.tables import take_rows
-from taskveil.sweeps.frontier import written
 from taskveil.sweeps.sweep import sweep
 from taskveil.tasks import MeanTask, SurveyTask, Task, take_labels
 from taskveil.veil import Veil
 from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.surveys import Question, questions
+from taskveil.veil.veil import as_epsilon
+from taskveil.veil.volunteers import missing_in
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+UNKNOWN = "unknown"
+"""In place of a margin that is wider than the range of the statistic."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,9 +110,7 @@ class Plan:
 
     def people_for(self, name: str, *, margin: float, epsilon: float) -> int:
         """How many people are needed for a 95% margin of a statistic, in its own unit, at a budget of the plan."""
-        if not 0.0 < margin < math.inf:
-            raise DataError(f"a margin is a number above 0, got {margin}.")
-        return self.row(name, epsilon).people(margin)
+        return self.row(name, epsilon).people(_as_margin(margin))
 
     def widest(self, epsilon: float) -> Expected:
         """The statistic of the widest margin at a budget, as a share of its range."""
@@ -122,7 +127,7 @@ class Plan:
         enough = (
             epsilon
             for epsilon in sorted(self.epsilons)
-            if (wide := self.widest(epsilon)).margin(self.people) <= margin * wide.width
+            if (wide := self.widest(epsilon)).margin(self.people) <= _as_margin(margin) * wide.width
         )
         return next(enough, math.inf)
 
@@ -134,7 +139,7 @@ class Plan:
             wide = self.widest(epsilon)
             return (
                 f"ε = {epsilon:g} is the smallest budget of the plan whose margins with {self.people:,} people are all "
-                f"within {said}; the widest is that of {wide.label.title}, {_margin(wide, self.people)}."
+                f"within {said}; the widest is that of {wide.label.title}, {margin_text(wide, self.people)}."
             )
         largest = max(self.epsilons)
         wide = self.widest(largest)
@@ -146,19 +151,36 @@ class Plan:
 
     def table(self) -> str:
         """A plain text table: statistics down, budgets across, a margin in every cell."""
-        heads = [f"ε = {epsilon:g}" for epsilon in self.epsilons]
-        if not self.rows:
-            lines = [["", *heads], ["share of the signal kept", *map(_percent, self.kept)]]
-        else:
-            lines = [["statistic", "expected", *heads]]
-            for rows in self._by_name().values():
-                value = rows[0].label.said(rows[0].value, rows[0].margin(self.people))
-                cells = {row.epsilon: _margin(row, self.people) for row in rows}
-                lines.append([rows[0].label.title, value, *(cells.get(epsilon, "") for epsilon in self.epsilons)])
+        lines = self._lines()
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
-        head = f"95% margins with {self.people:,} people" if self.rows else "a quick design"
-        return "\n".join(line.rstrip() for line in [head, *text, self.basis])
+        return "\n".join(line.rstrip() for line in [self._title, *text, *self._words()])
+
+    @property
+    def _title(self) -> str:
+        return f"95% margins with {self.people:,} people" if self.rows else "a quick design"
+
+    def _lines(self) -> list[list[str]]:
+        """The cells of the table, its header first."""
+        heads = [f"ε = {epsilon:g}" for epsilon in self.epsilons]
+        if not self.rows:
+            return [["", *heads], ["share of the signal kept", *map(_percent, self.kept)]]
+        lines = [["statistic", "expected", *heads]]
+        for rows in self._by_name().values():
+            value = rows[0].label.said(rows[0].value, rows[0].margin(self.people))
+            cells = {row.epsilon: margin_text(row, self.people) for row in rows}
+            lines.append([rows[0].label.title, value, *(cells.get(epsilon, "") for epsilon in self.epsilons)])
+        return lines
+
+    def _words(self) -> list[str]:
+        """Below the table: what it says in place of numbers, and what it was computed from."""
+        wide = any(UNKNOWN in line for line in self._lines())
+        notes = [f"{UNKNOWN}: the margin is wider than the range in which the statistic lies."] if wide else []
+        return [*notes, self.basis]
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._lines()
+        return summary(f"Plan: {self._title}", self._words(), head=head, rows=rows)
 
     def _by_name(self) -> dict[str, list[Expected]]:
         found: dict[str, list[Expected]] = {}
@@ -190,42 +212,55 @@ class Plan:
 
     def to_pandas(self) -> Any:
         """A DataFrame with one row per statistic and budget."""
-        with needs("a pandas table"):
-            import pandas as pd
-        return pd.DataFrame(self.to_dicts())
+        return frame(self.to_dicts())
 
-    def plot(self, path: str | Path) -> Path:
-        """A picture at `path`: for every statistic its margins as a share of its range, a mark for each budget; for a
-        model, the share of the signal kept."""
+    @overload
+    def plot(self, path: str | Path) -> Path: ...
+
+    @overload
+    def plot(self, path: None = None, *, ax: Axes | None = None) -> Axes: ...
+
+    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Path | Axes:
+        """A picture: for every statistic its margins as a share of its range, a mark for each budget; for a model, the
+        share of the signal kept.
+
+        Args:
+            path: the file to write (PNG, PDF or SVG), which is returned; without one, the axes are returned.
+            ax: axes of matplotlib to draw into, instead of new ones.
+        """
         with needs("a picture"):
-            from taskveil import style
+            from taskveil.style import plotted
+        return plotted(self._draw, path, ax)
+
+    def _draw(self, ax: Axes) -> tuple[float, float]:
+        from taskveil.style import legend_below
+
         named = list(self._by_name().values())
         named.sort(key=lambda rows: rows[0].margin(self.people) / (rows[0].width or 1.0))
         shown = named[-MOST_ROWS:]
-        fig, (ax,) = style.figure(width=7.0, height=1.6 + 0.22 * len(shown) if shown else 3.6)
         if not self.rows:
             ax.plot(self.epsilons, [math.nan if one is None else one for one in self.kept], "o-")
             ax.set(xscale="log", xlabel="privacy budget ε", ylabel="share of the signal kept", ylim=(0.0, 1.05))
             ax.set_xticks(self.epsilons, [f"{epsilon:g}" for epsilon in self.epsilons])
             ax.minorticks_off()
-        for epsilon in self.epsilons if self.rows else ():
+            return 7.0, 3.6
+        for epsilon in self.epsilons:
             there = [(place, row) for place, rows in enumerate(shown) for row in rows if row.epsilon == epsilon]
-            margins = [100.0 * row.margin(self.people) / (row.width or 1.0) for _, row in there]
+            margins = [min(100.0, 100.0 * row.margin(self.people) / (row.width or 1.0)) for _, row in there]
             ax.plot(margins, [place for place, _ in there], "o", markersize=4, label=f"ε = {epsilon:g}")
-        if self.rows:
-            most = f"; the widest {MOST_ROWS} of {len(named)}" if len(named) > MOST_ROWS else ""
-            ax.set(xscale="log", xlabel="95% margin: points of a share, % of the range of a number")
-            low, high = ax.get_xlim()
-            marks = [one * 10.0**power for power in range(-6, 7) for one in (1, 2, 5)]
-            marks = [mark for mark in marks if low <= mark <= high]
-            ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
-            ax.minorticks_off()
-            ax.set_yticks(range(len(shown)), [_short(rows[0].label.title) for rows in shown], fontsize=8)
-            ax.set_title(f"{self.people:,} people{most}", fontsize=10, loc="left")
-            fig.legend(loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-        buffer = BytesIO()
-        style.save_to(fig, buffer)
-        return written(path, buffer.getvalue())
+        most = f"; the widest {MOST_ROWS} of {len(named)}" if len(named) > MOST_ROWS else ""
+        ax.set_xscale("log")
+        # Names may leave half of the width: the label has two lines.
+        ax.set_xlabel("95% margin:\npoints of a share, % of the range of a number", fontsize=9)
+        low, high = ax.get_xlim()
+        marks = [one * 10.0**power for power in range(-6, 7) for one in (1, 2, 5)]
+        marks = [mark for mark in marks if low <= mark <= high]
+        ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
+        ax.minorticks_off()
+        ax.set_yticks(range(len(shown)), [shortened(rows[0].label.title) for rows in shown], fontsize=8)
+        ax.set_title(f"{self.people:,} people{most}", fontsize=10, loc="left")
+        legend_below(ax, columns=6)
+        return 7.0, 1.6 + 0.22 * len(shown)
 
 
 def plan(
@@ -250,12 +285,19 @@ def plan(
         people: how many will report.
         epsilons: the budgets to compare.
         y, schema, domain, seed, progress: as in `design`.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> schema = tv.Schema({"income": tv.Number(0, 100, "k€"), "plan": tv.Category(["Basic", "Pro"])})
+        >>> plan = tv.plan(schema, tv.SurveyTask(), people=10_000, epsilons=[1.0, 4.0])
+        >>> plan.margin("plan=Pro", 4.0) < plan.margin("plan=Pro", 1.0) < 0.05
+        True
     """
     if not isinstance(people, Integral) or people < 1:
         raise DataError(f"a plan is for 1 person or more, people=40_000, got {people!r}.")
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
         raise BudgetError(f"a plan compares a list of budgets, epsilons=[0.5, 1, 2], got {epsilons!r}.")
-    budgets = tuple(dict.fromkeys(map(float, epsilons)))
+    budgets = tuple(dict.fromkeys(map(as_epsilon, epsilons)))
     if not budgets:
         raise BudgetError("a plan needs at least one ε, as in epsilons=[0.5, 1, 2].")
     alone = isinstance(X, Schema)
@@ -265,8 +307,13 @@ def plan(
     basis = (
         "Computed for people as the schema allows: even shares, numbers spread over their bounds, nothing missing."
         if alone
-        else f"Computed for people like the {count:,} volunteers. Of a survey, expected values come from the smoothed "
-        "shares in the release: they are rough for skewed numbers and small groups."
+        else f"Computed for people like the {count:,} volunteers."
+        + (
+            " Expected values come from the smoothed shares in the release: they are rough for skewed numbers and "
+            "small groups, and where a question joins many fields."
+            if isinstance(task, SurveyTask)
+            else ""
+        )
     )
     given: dict[str, Any] = {"schema": schema, "domain": domain}
     rows: list[Expected] = []
@@ -299,10 +346,44 @@ def plan(
 
 
 def plan_of(veil: Veil, *, people: int = 10_000) -> Plan:
-    """The expected margins of a survey that is designed already, for so many people."""
+    """The expected margins of a survey or of means that are designed already, for so many people like the volunteers.
+    Those of means need the sums over the volunteers in the release."""
     epsilon = veil.guarantee.epsilon
+    if isinstance(veil.task, SurveyTask):
+        rows = tuple(_survey(veil, epsilon))
+    elif isinstance(veil.task, MeanTask):
+        rows = tuple(_means(veil, like_volunteers(veil), epsilon))
+    else:
+        raise TaskError("only surveys and means have margins: a design for answers of single people has a loss.")
     basis = "Computed for people like the volunteers of the design."
-    return Plan(people=people, epsilons=(epsilon,), rows=tuple(_survey(veil, epsilon)), kept=(), basis=basis)
+    return Plan(people=people, epsilons=(epsilon,), rows=rows, kept=(), basis=basis)
+
+
+def like_volunteers(veil: Veil) -> Floats:
+    """Records (SEEN, n) with the means, variances and shares of the volunteers that the release keeps, fields
+    independent: numbers are one standard deviation above or below their mean."""
+    if veil.volunteers is None:
+        raise DataError("this release keeps no sums over its volunteers, so the margins of its means are not known.")
+    rng, cells, schema = np.random.default_rng(0), veil.volunteers.cells, veil.schema
+    means = cells.together(cells.means)
+    middle, variance = cells.overall(tuple(missing_in(schema)))
+    halves = np.repeat([[-1.0], [1.0]], SEEN // 2, axis=0)
+    records = middle + np.sqrt(variance) * rng.permuted(np.tile(halves, len(means)), axis=0)
+    for field, place in zip(schema.fields.fields, schema.fields.places, strict=True):
+        shares = means[place]
+        drawn = (rng.permutation(SEEN)[:, None] + 0.5) / SEEN
+        if field.exclusive:
+            ends = np.cumsum(shares)
+            records[:, place] = (drawn < ends) & (drawn >= ends - shares)
+            continue
+        if field.reads_as[0] == "share":
+            records[:, place.start] = drawn[:, 0] < middle[place.start]
+        if field.flagged:
+            lost = rng.permutation(SEEN) < SEEN * shares[-1]
+            records[:, place.stop - 1] = lost
+            records[lost, place] = field.expand([None])[0]
+    records = np.where(np.isnan(records[:, : schema.width]), means[: schema.width], records[:, : schema.width])
+    return np.asarray(np.clip(records, veil.encoder.low, veil.encoder.high))
 
 
 def records_of(schema: Schema, count: int = 5_000) -> Any:
@@ -380,27 +461,35 @@ def _ratio(one: Statistic, asked: Sequence[Question]) -> float:
 
 
 def _means(veil: Veil, X: Any, epsilon: float) -> Iterator[Expected]:
-    """The mean of every column that a MeanTask weighs: the error of a report, and the spread of the people."""
+    """The mean of every column that a MeanTask weighs: the error of a report, and the spread of the people. A mean over
+    those who have a value is a ratio, whose error is that of (v − fill·[missing] − ρ·[not missing])/P[not missing]."""
     schema, task = veil.schema, veil.task
     records = schema.expand(X)[: 4 * SEEN]
     asked = np.abs(task.on(schema).K).max(axis=0) > 0  # type: ignore[union-attr]
+    unit, values = np.eye(records.shape[1]), records.mean(axis=0)
+    for place, flag, fill in missing_in(schema):
+        if asked[flag] and (present := 1.0 - values[flag]) >= SCARCE:
+            values[place] = (values[place] - fill * values[flag]) / present
+            unit[place, flag] = values[place] - fill
+            unit[place] /= present
     for place, label in enumerate(attribute_labels(veil)):
         if label.shown and asked[place]:
-            unit = MeanTask(np.eye(records.shape[1])[place : place + 1])
-            error = float(replace(veil, task=unit).losses(records).mean())
-            column = records[:, place]
-            yield Expected(
-                label=label, epsilon=epsilon, value=float(column.mean()), variance=error + float(column.var())
-            )
+            row = unit[place : place + 1]
+            error = float(replace(veil, task=MeanTask(row)).losses(records).mean())
+            spread = float((records @ row[0]).var())
+            yield Expected(label=label, epsilon=epsilon, value=float(values[place]), variance=error + spread)
 
 
-def _margin(row: Expected, people: int) -> str:
-    return row.label.reach(row.margin(people))
+def _as_margin(margin: float) -> float:
+    if not 0.0 < margin < math.inf:
+        raise DataError(f"a margin is a number above 0, got {margin}.")
+    return margin
 
 
-def _short(name: str) -> str:
-    """A name of at most 52 characters: long ones differ at their ends."""
-    return name if len(name) <= 52 else f"{name[:24]} … {name[-25:]}"
+def margin_text(row: Expected, people: int) -> str:
+    """A margin in words; one that is wider than the range says nothing, as the interval then would."""
+    margin = row.margin(people)
+    return row.label.reach(margin) if margin < row.width or not row.width else UNKNOWN
 
 
 def _percent(share: float | None) -> str:

@@ -20,20 +20,25 @@ from dataclasses import dataclass, field
 from datetime import date
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from taskveil.arrays import Integers
-from taskveil.client.fields import Coded
+from taskveil.client.base_field import Coded
 from taskveil.designs.crossfit import FOLDS
 from taskveil.designs.selection import people
-from taskveil.errors import DataError
+from taskveil.errors import DataError, needs
+from taskveil.estimates.picture import MOST_ROWS
+from taskveil.notebooks import frame, shortened, summary
 from taskveil.records.tables import column_names, read_column, select
 from taskveil.sweeps.frontier import Frontier, written
 from taskveil.sweeps.options import SweepOptions
 from taskveil.sweeps.trials import Trial
 from taskveil.veil.loss_intervals import CONFIDENCE, bounds, interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FEWEST_VOLUNTEERS = FOLDS * FOLDS
 """Volunteers that a segment needs for a design of its own: a design judges itself on a fifth of them at a time, and no
@@ -281,6 +286,22 @@ class SegmentedFrontier:
     def table(self) -> str:
         """A plain text table: a line for every segment, method and budget, and for every segment that keeps the common
         design, with the reason."""
+        lines = self._lines()
+        columns = max(len(line) for line in lines)
+        widths = [max(len(line[i]) for line in lines if len(line) == columns or i < 3) for i in range(columns)]
+        text = ["  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() for line in lines]
+        return "\n".join([*text, *self._words()])
+
+    def _repr_html_(self) -> str:
+        head, *rows = self._lines()
+        return summary("Gains of segments by designs of their own", self._words(), head=head, rows=rows)
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of `rows`: one row per segment, method and budget."""
+        return frame(self.rows())
+
+    def _lines(self) -> list[list[str]]:
+        """The cells of the table, its header first."""
         lines = [["segment", "volunteers", "tested", "method", "ε", "common", "own", "gain", "95% interval"]]
         listed: set[str] = set()
         for row in self.rows():
@@ -294,16 +315,59 @@ class SegmentedFrontier:
                 star = " *" if row["sure"] else ""
                 lines.append([*counts, row["method"], f"{row['epsilon']:g}", *numbers, between + star])
             listed.add(name)
-        columns = max(len(line) for line in lines)
-        widths = [max(len(line[i]) for line in lines if len(line) == columns or i < 3) for i in range(columns)]
-        text = ["  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line)).rstrip() for line in lines]
-        text.append(
-            "gain: the loss of the segment's people with the common design minus that with their own, with the 95% "
-            "interval of each for other people like those tested. *: above zero, with 95% confidence for all together."
-        )
+        return lines
+
+    def _words(self) -> list[str]:
+        """What a gain is, and why segments keep the common design."""
         reasons = [f"{name}: {reason}" for name, reason in self.why_not.items()]
-        text += [*reasons[:5], *([f"… and {len(reasons) - 5} more segments."] if len(reasons) > 5 else [])]
-        return "\n".join(text)
+        return [
+            "gain: the loss of the segment's people with the common design minus that with their own, with the 95% "
+            "interval of each for other people like those tested. *: above zero, with 95% confidence for all together.",
+            *reasons[:5],
+            *([f"… and {len(reasons) - 5} more segments."] if len(reasons) > 5 else []),
+        ]
+
+    @overload
+    def plot(self, path: str | Path) -> Path: ...
+
+    @overload
+    def plot(self, path: None = None, *, ax: Axes | None = None) -> Axes: ...
+
+    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Path | Axes:
+        """A picture: the gain of each segment by a design of its own, with the 95% interval, for every method and
+        budget. Only gains with an interval are drawn; of many segments, the largest are.
+
+        Args:
+            path: the file to write (PNG, PDF or SVG), which is returned; without one, the axes are returned.
+            ax: axes of matplotlib to draw into, instead of new ones.
+        """
+        with needs("a picture"):
+            from taskveil.style import plotted
+        return plotted(self._draw, path, ax)
+
+    def _draw(self, ax: Axes) -> tuple[float, float]:
+        from taskveil.style import legend_below
+
+        known = [row for row in self.rows() if row["low"] is not None and row["high"] is not None]
+        if not known:
+            raise DataError("there is nothing to draw: no segment's gain has an interval. Print the table instead.")
+        names = list(dict.fromkeys(row["segment"] for row in known))[:MOST_ROWS]
+        designs = list(dict.fromkeys((row["method"], row["epsilon"]) for row in known))
+        for place, (method, epsilon) in enumerate(designs):
+            rows = [row for row in known if (row["method"], row["epsilon"]) == (method, epsilon)]
+            rows = [row for row in rows if row["segment"] in names]
+            gains, low, high = ([row[what] for row in rows] for what in ("gain", "low", "high"))
+            apart = 0.6 * ((place + 0.5) / len(designs) - 0.5)
+            ax.errorbar(
+                gains, [-names.index(row["segment"]) - apart for row in rows],
+                xerr=[np.subtract(gains, low), np.subtract(high, gains)],
+                fmt="o", markersize=4, label=f"{method}, ε = {epsilon:g}",
+            )  # fmt: skip
+        ax.axvline(0.0, color="grey", linewidth=1)
+        ax.set_yticks([-place for place in range(len(names))], [shortened(name) for name in names])
+        ax.set_xlabel("loss of the common design minus that of the segment's own, 95% interval")
+        legend_below(ax, columns=3)
+        return 6.0, 1.8 + 0.1 * len(designs) + (0.2 + 0.12 * len(designs)) * len(names)
 
     def to_json(self, path: str | Path, *, losses: bool = True) -> Path:
         """The common frontier, those of all segments, and the rows of the table, in a file at `path`.

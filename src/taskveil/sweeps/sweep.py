@@ -79,6 +79,13 @@ def sweep(
     Returns:
         One point for every method, budget and seed, and the losses without privacy and with a constant prediction, all
         with the losses of single test records, so that a budget can be chosen with confidence.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> frontier = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[1, 4], methods=["task_aware"])
+        >>> frontier.loss("task_aware", 4) < frontier.loss("task_aware", 1)
+        True
     """
     options = SweepOptions(
         epsilons=epsilons, methods=methods, y=y, test=test, seeds=seeds, block=block, on_device=on_device or OnDevice(),
@@ -104,6 +111,15 @@ def sweep_segments(
         releases: a folder for the designs of the first seed, as common/<method>-<ε> and <segment>/<method>-<ε>; none of
             them may exist. These are the designs that were judged: made without the test records.
         options: the other arguments of `sweep`.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> found = tv.sweep_segments(
+        ...     X, tv.LinearTask([[1.0, 1.0]]), segment=["north", "south"] * 100, epsilons=[1], methods=["task_aware"]
+        ... )
+        >>> found.people["north"]  # volunteers, and people to test on
+        (75, 25)
     """
     allowed = inspect.signature(sweep).parameters
     unknown = next((name for name in options if name not in allowed), None)

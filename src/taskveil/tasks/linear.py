@@ -164,6 +164,13 @@ class LinearTask(MatrixTask):
 
     Its designs answer for every person as well as they can, which means shrinking what is mostly noise towards the
     volunteers: such answers must not be added up to a mean. `MeanTask` is the task of estimating means.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> veil.predict(veil.privatize(X)).shape  # the best guess of each person's sum
+        (200, 1)
     """
 
 
@@ -192,6 +199,13 @@ class MeanTask(MatrixTask):
     The loss of a report that decodes to v is ‖K(v − x)‖₂². A veil's expected loss, divided by the number of people N,
     is the expected squared error of their mean. K = diag(weights) weighs the means of single attributes; an attribute
     of weight zero is never asked for and decodes to the volunteers' mean.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> [row.name for row in tv.estimate(veil, veil.privatize(X)).attributes]
+        ['x0', 'x1']
     """
 
     K: Floats = None  # type: ignore[assignment]  # `scaled` makes one of the volunteers' spreads

@@ -44,6 +44,16 @@ class ModelTask:
     Without labels the model itself is the truth: mse against f(x), cross_entropy against f's own probabilities,
     zero_one against f's own class.
     The model is copied and frozen here; later changes to yours change nothing.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> y = (X[:, 0] > 0).astype(int)
+        >>> task = tv.ModelTask(LogisticRegression().fit(X, y), loss="cross_entropy")
+        >>> veil = tv.design(X, task, epsilon=2.0, y=y, on_device=tv.OnDevice(encoder="linear"))
+        >>> veil.predict(veil.privatize(X)).shape  # logits
+        (200, 2)
     """
 
     model: Any

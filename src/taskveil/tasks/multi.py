@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class MultiTask:
-    """A weighted sum of tasks that share one report: Σ weightᵢ · lossᵢ. Labels come as one entry per task, or None."""
+    """A weighted sum of tasks that share one report: Σ weightᵢ · lossᵢ. Labels come as one entry per task, or None.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> first, second = tv.LinearTask([[1.0, 0.0]]), tv.LinearTask([[0.0, 1.0]])
+        >>> task = tv.MultiTask([(first, 1.0), (second, 2.0)])  # errors of the second count twice
+        >>> tv.design(X, task, epsilon=2.0, method="task_aware").guarantee.epsilon
+        2.0
+    """
 
     parts: tuple[tuple[LinearTask | ModelTask, float], ...]
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from taskveil.arrays import Floats, own_arrays
-from taskveil.client.fields import BaseField, Kind
+from taskveil.client.base_field import BaseField, Kind
 from taskveil.client.values import DAY, seconds_of
 from taskveil.errors import TaskError
 from taskveil.records.schema import Schema
@@ -61,6 +61,8 @@ class SurveyTask:
     """Means of numbers, counts and dates, shares of categories and flags, and rates of missing values, unbiased for
     every population.
 
+    Two of them::
+
         tv.SurveyTask()                                                # every field
         tv.SurveyTask(["income", "plan"], by="region", pairs=[("plan", "region")], weights={"income": 2.0},
                       histograms={"income": [0, 20e3, 40e3, 80e3]})
@@ -79,6 +81,13 @@ class SurveyTask:
         pairs: two fields each, whose cross-table is asked for.
         weights: of fields, those that are not 1.
         histograms: fields with the edges of their bins. A number with a histogram can be in `by` and `pairs`.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> schema = tv.Schema({"income": tv.Number(0, 100, "k€"), "plan": tv.Category(["Basic", "Pro"])})
+        >>> print(tv.plan(schema, tv.SurveyTask(["income", "plan"]), people=10_000, epsilons=[2.0]).people)
+        10000
+        >>> task = tv.SurveyTask(["income"], by="plan", histograms={"income": [0, 20, 40, 100]})
     """
 
     fields: tuple[str, ...]
@@ -253,8 +262,14 @@ def _check_bins(histogram: Histogram, one: BaseField) -> None:
         )
 
 
+def _listed(given: Any) -> Any:
+    """A list in place of an array, an index or a column of a table."""
+    return given.tolist() if hasattr(given, "tolist") else given
+
+
 def _names(what: str, given: Sequence[str] | str | None) -> tuple[str, ...]:
     """Names without duplicates; none if nothing was given."""
+    given = _listed(given)
     if given is None or given == ():  # releases write an empty tuple
         return ()
     names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else (None,)
@@ -315,7 +330,7 @@ def _weight(name: str, given: Any) -> float:
 
 def _edges(name: str, given: Any) -> Floats:
     """Edges as numbers; dates are days since 1970."""
-    values = given.tolist() if isinstance(given, np.ndarray) else given
+    values = _listed(given)
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise TaskError(f"histograms: the edges of {name!r} are a list of numbers or dates, got {given!r}.")
     if all(isinstance(one, int | float | np.number) and not isinstance(one, bool) for one in values):

@@ -21,8 +21,9 @@ from fractions import Fraction
 from typing import Any
 
 from taskveil.client.mechanisms import Response
-from taskveil.client.promise import round_up, rounded_up
+from taskveil.client.promise import in_a_sentence, round_up, rounded_up
 from taskveil.errors import BudgetError
+from taskveil.notebooks import summary
 from taskveil.veil.veil import Veil, as_epsilon
 
 SMALLEST_DELTA = 1e-9
@@ -37,7 +38,13 @@ _ARITHMETIC = 1e-13  # δ asked of the composed distribution is smaller by this:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one report may reveal, and how often it is made. `parts` are its responses, if those are known."""
+    """What one report may reveal, and how often it is made. `parts` are its responses, if those are known.
+
+    Example:
+        >>> import taskveil as tv
+        >>> tv.Cost(epsilon=0.5, times=4)  # four reports of ε = 0.5
+        Cost(epsilon=0.5, delta=0.0, times=4, parts=())
+    """
 
     epsilon: float
     delta: float = 0.0
@@ -57,6 +64,10 @@ class Cost:
         promise = veil.guarantee
         return cls(epsilon=promise.epsilon, delta=promise.delta, times=times, parts=veil.mechanism.responses)
 
+    def _repr_html_(self) -> str:
+        rows = [["ε of a report", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["times", f"{self.times:,}"]]
+        return summary("Cost of a report", [in_a_sentence(self.epsilon, self.delta)], rows=rows)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
@@ -73,10 +84,23 @@ class Total:
         plain = f"(adding up budgets gives {rounded_up(self.basic_epsilon)})"
         return f"All reports together: ε = {rounded_up(self.epsilon)}{exception} {plain}."
 
+    def _repr_html_(self) -> str:
+        rows = [["ε", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["added up", rounded_up(self.basic_epsilon)]]
+        return summary("Cost of all reports together", [self.statement], rows=rows)
+
 
 def compose(costs: Sequence[Cost], *, delta: float = 0.0) -> Total:
     """The smallest (ε, δ) known for all reports together, whose `costs` are given. With `delta` 0 the budgets add up; a
-    small δ gives a smaller ε."""
+    small δ gives a smaller ε.
+
+    Example:
+        >>> import taskveil as tv
+        >>> weekly = tv.Cost(epsilon=0.125, times=52)
+        >>> tv.compose([weekly]).epsilon
+        6.5
+        >>> tv.compose([weekly], delta=1e-6).epsilon < 4.5
+        True
+    """
     if not costs:
         raise BudgetError("there is nothing to add up: pass at least one cost.")
     if not 0 <= delta < 1:
@@ -100,12 +124,13 @@ def reports_within(cost: Cost, *, epsilon: float, delta: float = 0.0) -> int:
     little more, what is written 0.3 a little less, so three reports of "0.1" cost more than "0.3" and only two fit. To
     pay for three, ask what three cost and take that as the budget:
 
-    >>> reports_within(Cost(epsilon=0.1), epsilon=0.3)
+    >>> import taskveil as tv
+    >>> tv.reports_within(tv.Cost(epsilon=0.1), epsilon=0.3)
     2
-    >>> three = compose([Cost(epsilon=0.1, times=3)]).epsilon
+    >>> three = tv.compose([tv.Cost(epsilon=0.1, times=3)]).epsilon
     >>> three
     0.30000000000000004
-    >>> reports_within(Cost(epsilon=0.1), epsilon=three)
+    >>> tv.reports_within(tv.Cost(epsilon=0.1), epsilon=three)
     3
 
     A device's ledger, whose cap is typed by hand, looks at twelve digits only: a cap of 0.3 lets it make three reports,

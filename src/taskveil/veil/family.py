@@ -35,6 +35,7 @@ from taskveil.client.reading import CLIENT, MANIFEST, Files, canonical
 from taskveil.client.signatures import read_key
 from taskveil.client.wire import Received, Report, arrived, pack_batch
 from taskveil.errors import BudgetError, DataError, ReleaseError, WireError
+from taskveil.notebooks import summary
 from taskveil.tasks import Task
 from taskveil.veil import release
 from taskveil.veil.veil import Guarantee, Veil, as_epsilon
@@ -45,6 +46,14 @@ class Family:
 
     `tv.Family({"answers": (veil, 0.9), "survey": (survey, 0.1)})`: in every round the device draws one member before
     it looks at the record, and reports with it. `tv.Family.of_budgets({0.5: veil, 1.0: other})`: people choose their ε.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> survey = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> tv.Family({"answers": (veil, 0.9), "survey": (survey, 0.1)}).epsilon
+        2.0
     """
 
     def __init__(self, members: Mapping[str, tuple[Veil, Any]]) -> None:
@@ -70,6 +79,13 @@ class Family:
 
         Args:
             members: for every ε that is offered, a veil that costs no more.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> weak, strong = (tv.design(X, tv.MeanTask(), epsilon=epsilon) for epsilon in (2.0, 0.5))
+            >>> tv.Family.of_budgets({2.0: weak, 0.5: strong})
+            <Family chosen: ε = 2, ε = 0.5>
         """
         if not isinstance(members, Mapping) or not all(isinstance(veil, Veil) for veil in members.values()):
             raise DataError("a family of budgets is {epsilon: veil, …}.")
@@ -106,6 +122,22 @@ class Family:
         shares = {name: f"{name} {100 * self.weights[name] / total:.3g}%{words}" for name, words in shares.items()}
         listed = ", ".join(shares.values() if self.kind == DRAWN else (f"ε = {name}" for name in self.members))
         return f"<Family {self.kind}: {listed}>"
+
+    def _repr_html_(self) -> str:
+        total, drawn = sum(self.weights.values()), self.kind == DRAWN
+        rows = [
+            [
+                name,
+                f"{100 * self.weights[name] / total:.3g}% of reports" if drawn else "those who choose it",
+                rounded_up(veil.mechanism.epsilon),
+                veil.method,
+                f"{veil.release_id[:12]}…",
+            ]
+            for name, veil in self.members.items()
+        ]
+        title = "Family: devices draw the member" if drawn else "Family: people choose their ε"
+        head = ("member", "makes", "ε of a report", "method", "release")
+        return summary(title, [self.guarantee.in_a_sentence], head=head, rows=rows)
 
     @property
     def device(self) -> DeviceFamily:

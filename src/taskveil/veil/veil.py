@@ -13,11 +13,12 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
 from taskveil.client.latent_encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
-from taskveil.client.promise import rounded_up, statement
+from taskveil.client.promise import in_a_sentence, rounded_up, statement
 from taskveil.client.reading import Files
 from taskveil.client.signatures import read_key
 from taskveil.client.wire import Received, receive
 from taskveil.errors import BudgetError, DataError, TaskError
+from taskveil.notebooks import shortened, summary
 from taskveil.records.schema import Schema
 from taskveil.records.tables import as_reports
 from taskveil.tasks import ModelTask, Task
@@ -33,6 +34,13 @@ class Guarantee:
     """(ε, δ) local differential privacy for one report, for every user and every input.
 
     P[report(x) ∈ S] ≤ e^ε · P[report(x') ∈ S] + δ for any inputs x, x' and any set S of reports.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> veil.guarantee.epsilon, veil.guarantee.delta
+        (2.0, 0.0)
     """
 
     epsilon: float
@@ -44,6 +52,16 @@ class Guarantee:
     def statement(self) -> str:
         """The promise in words that need no mathematics."""
         return statement(self.epsilon, self.delta, self.enforced_by)
+
+    @property
+    def in_a_sentence(self) -> str:
+        """The first sentence of the `statement`, with ε and without how it is kept."""
+        return in_a_sentence(self.epsilon, self.delta)
+
+    def _repr_html_(self) -> str:
+        rows = [["ε of a report", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["kept by", self.enforced_by]]
+        rows += [["assumes", word] for word in self.assumptions]
+        return summary("Guarantee", [self.in_a_sentence], rows=rows)
 
 
 def as_epsilon(epsilon: Any) -> float:
@@ -86,6 +104,16 @@ class Veil:
     of the task's outputs.
 
     `task` is None for a loaded release whose task is a model: models are not stored, pass yours to `Veil.load`.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> reports = veil.privatize(X)  # on devices
+        >>> veil.decode(reports).shape, veil.predict(reports).shape  # on the server
+        ((200, 2), (200, 1))
+        >>> veil
+        <Veil task_aware, ε = 2, 2 attributes, reports of 4 bytes>
     """
 
     encoder: Encoder
@@ -127,6 +155,18 @@ class Veil:
             f"reports of {size} byte{'s' if size > 1 else ''}>"
         )
 
+    def _repr_html_(self) -> str:
+        size = self.size
+        rows = [
+            ["method", self.method],
+            ["ε of a report", rounded_up(self.mechanism.epsilon)],
+            ["fields", f"{len(self.schema):,}: {shortened(', '.join(self.schema.names[:20]), 80)}"],
+            ["report", in_words(size.report_bytes, "B")],
+            ["on the device", str(size)],
+            ["release", f"{self.release_id[:12]}…"],
+        ]
+        return summary("Veil", [self.guarantee.in_a_sentence], rows=rows)
+
     @property
     def device(self) -> Device:
         """The part that runs on devices."""
@@ -140,13 +180,29 @@ class Veil:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The privacy guarantee of one report."""
+        """The privacy guarantee of one report.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> veil.guarantee.epsilon
+            2.0
+        """
         mechanism = self.mechanism
         return Guarantee(epsilon=mechanism.epsilon, delta=mechanism.delta, enforced_by=mechanism.enforced_by)
 
     @property
     def release_id(self) -> str:
-        """64 hexadecimal digits that identify the device's part; every report carries them."""
+        """64 hexadecimal digits that identify the device's part; every report carries them.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> len(veil.release_id)
+            64
+        """
         if self._stored_id is None:
             object.__setattr__(self, "_stored_id", release.release_id(self.device))
         return str(self._stored_id)
@@ -161,11 +217,27 @@ class Veil:
         )
 
     def encode(self, X: Any) -> Floats:
-        """Latents (N, Z) of records (N, n) before randomisation, after bounding."""
+        """Latents (N, Z) of records (N, n) before randomisation, after bounding.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> veil.encode(X).shape
+            (200, 1)
+        """
         return self.mechanism.bound(self.encoder(self._records(X)))
 
     def privatize(self, X: Any) -> Integers:
-        """Reports (N, width) of records (N, n): whole numbers, drawn with fresh operating-system entropy."""
+        """Reports (N, width) of records (N, n): whole numbers, drawn with fresh operating-system entropy.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> veil.privatize(X).shape
+            (200, 1)
+        """
         return self.device.privatize(self._records(X))
 
     def receive(self, body: bytes) -> Received:
@@ -173,6 +245,19 @@ class Veil:
 
         Bytes that are no reports, and reports of another release, raise WireError. A report that no device can have
         made is refused alone (`.refused` says why). A report that came twice counts once.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> from tempfile import TemporaryDirectory
+            >>> from taskveil.client import Client
+            >>> with TemporaryDirectory() as folder:
+            ...     veil.save(f"{folder}/release")
+            ...     with Client.load(f"{folder}/release", ledger=f"{folder}/ledger") as client:
+            ...         body = client.report(X[0]).to_bytes()
+            >>> veil.decode(veil.receive(body)).shape
+            (1, 2)
         """
         return receive(body, bytes.fromhex(self.release_id), self.mechanism.layout, self.mechanism.possible)
 
@@ -184,6 +269,13 @@ class Veil:
             reports: what devices sent.
             probabilities: add a column beside each that says how probable its value is. Numbers and dates are means:
                 for them, it is the probability that there is a value. Not for tables of numbers alone.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> veil.decode(veil.privatize(X)).shape
+            (200, 2)
         """
         return self.schema.collapse(self.estimates(reports), probabilities=probabilities)
 
@@ -193,7 +285,15 @@ class Veil:
 
     def predict(self, reports: Any) -> Floats:
         """The best answer ŷ (N, outputs) to every report (N, width), in the form of the task's outputs: values, or
-        logits for a classifier. For a task with answering="record" it is f(x̂), the task's output for the estimate."""
+        logits for a classifier. For a task with answering="record" it is f(x̂), the task's output for the estimate.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> veil.predict(veil.privatize(X)).shape
+            (200, 1)
+        """
         values = self._values(reports)
         return self._task.predict(self.decoder(values)) if self.answering is None else self.answering(values)
 
@@ -227,6 +327,14 @@ class Veil:
             y: their labels, where the task needs some.
             block: for records in the order of time: the number of neighbours that are similar (30 for days within a
                 month). The interval is then wider if neighbours are similar.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> loss = veil.loss(X)
+            >>> loss.low < loss.mean < loss.high
+            True
         """
         records = self._measurable(X)
         latents = self.encoder(records)
@@ -278,6 +386,17 @@ class Veil:
             overwrite: replace the release that is there (a reader may find none for a moment, never half of one).
             volunteers: keep in `server/` sums over groups of at least ten volunteers, which `taskveil.estimate`
                 compares people with and which assume= needs. Devices never get them.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> from tempfile import TemporaryDirectory
+            >>> from pathlib import Path
+            >>> with TemporaryDirectory() as folder:
+            ...     veil.save(f"{folder}/release")
+            ...     print(sorted(path.name for path in Path(folder, "release").iterdir()))
+            ['client', 'server']
         """
         private = volunteers and self.volunteers is not None
         release.save(self.files(volunteers=volunteers), Path(folder), overwrite=overwrite, private=private)
@@ -308,6 +427,16 @@ class Veil:
             verify_key: a PEM file or its bytes (Ed25519); with it, the release must be signed by that key.
             encoder: the model of a release that names one and does not contain it; only `encode`, `privatize` and
                 `loss` need it. By default the task's own model, where it is the one that is named.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+            >>> from tempfile import TemporaryDirectory
+            >>> with TemporaryDirectory() as folder:
+            ...     veil.save(f"{folder}/release")
+            ...     print(tv.Veil.load(f"{folder}/release").release_id == veil.release_id)
+            True
         """
         home = Path(folder)
         return cls.from_files(

@@ -31,6 +31,7 @@ from taskveil.collector.problems import ProblemType
 ROUTES = {
     "POST /v1/reports",
     "GET /v1/releases",
+    "GET /v1/status",
     "GET /v1/releases/{id}/client/{name}",
     "GET /v1/releases/{id}/family.json",
     "GET /v1/releases/{id}/family.sig",

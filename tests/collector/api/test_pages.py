@@ -21,15 +21,17 @@ def served(tmp_path: Path) -> Iterator[Asked]:
         yield asked
 
 
-def test_the_page_comes_with_everything_it_names(served: Asked) -> None:
-    page = served.ask("GET", "/")
+@pytest.mark.parametrize("path", ["/", "/docs"])
+def test_a_page_comes_with_everything_it_names(served: Asked, path: str) -> None:
+    page = served.ask("GET", path)
     assert page.status_code == 200
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert page.headers["content-security-policy"] == POLICY
     named = re.findall(r'(?:src|href)="(?!data:|#)([^"]+)"', page.text)
     assert named
-    for path in named:
-        assert served.ask("GET", path if path.startswith("/") else f"/{path}").status_code == 200, path
+    for name in named:
+        assert "//" not in name, "nothing comes from elsewhere"
+        assert served.ask("GET", f"/{name.removeprefix('.')}").status_code == 200, name
 
 
 def test_assets_are_the_packages_files_and_nothing_else(served: Asked) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import taskveil as tv
 from collections_drawn import records
 from running_collector import Asked, running, small_veil
+from taskveil.client.promise import odds, round_up
 from taskveil.collector.releases import register
 
 RNG = np.random.default_rng(9)
@@ -49,6 +51,34 @@ def test_releases_are_told_in_full(collected: tuple[Asked, tv.Veil, tv.Veil]) ->
     assert (told["report_bytes"], told["client_bytes"]) == (1, first.size.client_bytes)
     assert (told["estimates"], told["assumptions"], told["frontier"]) == (True, ["cells"], False)
     assert found[1]["reports"] == 0
+
+
+def test_beside_epsilon_stands_what_the_rounds_add_up_to(tmp_path: Path) -> None:
+    first, second = small_veil(3.0), small_veil(2.0)
+    with running(tmp_path, first, second) as asked:
+        base = f"/v1/releases/{first.release_id}"
+        assert asked.ask("PUT", f"{base}/rounds/two", "admin").status_code == 200
+        epsilons = [one.guarantee.epsilon for one in (first, second)]
+
+        def total(*rounds: int) -> dict[str, Any]:
+            spent = round_up(sum(Fraction(each) * count for each, count in zip(epsilons, rounds, strict=False)))
+            return {"rounds": sum(rounds), "epsilon": spent, "odds": odds(spent)}
+
+        told = asked.ask("GET", "/v1/releases", "read").json()
+        assert [one["so_far"]["rounds"] for one in told["releases"]] == [2, 1]
+        assert told["releases"][0]["so_far"] == total(2)
+        assert told["releases"][0]["so_far"]["epsilon"] >= 2 * epsilons[0]
+        assert [one["planned"] for one in told["releases"]] == [None, None]
+        assert told["together"] == total(2, 1)
+        asked.store.plan(first.release_id, 52)
+        asked.ask("POST", f"{base}/rounds/two/close", "admin")
+        asked.ask("DELETE", f"{base}/rounds/two?confirm=two", "admin")
+        told = asked.ask("GET", "/v1/releases", "read").json()
+        assert len(told["releases"][0]["rounds"]) == 1
+        assert told["releases"][0]["so_far"] == total(2), "a deleted round cost people budget all the same"
+        assert told["releases"][0]["planned"] == total(52)
+        asked.token("read", "own", release=second.release_id)
+        assert asked.ask("GET", "/v1/releases", "own").json()["together"] == total(0, 1)
 
 
 @pytest.mark.parametrize("path", ["/v1/releases", "/metrics", *PATHS])

@@ -196,6 +196,20 @@ def test_payloads_come_page_by_page_in_the_order_of_ids(
     assert sum(len(page) for _, page in reading) >= 300
 
 
+def test_planned_rounds_are_kept_until_others_are_planned(store: Store) -> None:
+    opened(store)
+    opened(store, release="1f" * 32)
+    before = store.version()
+    store.plan(RELEASE, 52)
+    assert store.version() > before
+    opened(store, round="another")
+    assert [one.planned for one in store.releases()] == [52, None]
+    store.plan(RELEASE, 26)
+    assert [one.planned for one in store.releases()] == [26, None]
+    with pytest.raises(KeyError):
+        store.plan("2e" * 32, 1)
+
+
 def test_a_forgotten_round_is_gone_and_its_number_never_used_again(store: Store, rng: np.random.Generator) -> None:
     first, second = opened(store, round="r1"), opened(store, round="r2")
     one = submission(second, 120, rng)
@@ -205,6 +219,7 @@ def test_a_forgotten_round_is_gone_and_its_number_never_used_again(store: Store,
     (known,) = store.releases()
     assert [(each.name, each.reports) for each in known.rounds] == [("r1", 10)]
     assert known.current == "", "reports that name no round must not fall into another one"
+    assert (len(known.rounds), known.had) == (1, 2), "people have spent budget on the deleted round too"
     assert store.version() > before
     assert set(fates(store, one)[0]) == {Fate.CLOSED}
     third = opened(store, round="r2")

@@ -158,6 +158,27 @@ def test_rare_rows_are_not_told_apart() -> None:
     assert prior.min() > 0
 
 
+def test_expected_shares_of_many_rows_have_the_shares_of_each_field() -> None:
+    """The people of rare rows were spread evenly over them: with many rows, all values looked equally frequent."""
+    rng = np.random.default_rng(0)
+    digits = [
+        rng.choice(len(p), 400, p=p) for p in ([0.7, 0.2, 0.1], [0.5, 0.3, 0.1, 0.1], [0.6, 0.2, 0.1, 0.05, 0.05])
+    ]
+    prior = shares_of(np.column_stack(digits), [np.arange(3), np.arange(4), np.arange(5)], [False] * 3).reshape(3, 4, 5)
+    for axis, digit in enumerate(digits):
+        found = prior.sum(axis=tuple({0, 1, 2} - {axis}))
+        assert found == pytest.approx(np.bincount(digit) / 400, abs=0.03)
+
+
+def test_expected_shares_show_no_person_in_a_rare_row() -> None:
+    """Where one person is among the rare rows, and where this person has another value, the shares are the same."""
+    rng = np.random.default_rng(1)
+    k = np.column_stack([rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)])
+    scales = [np.arange(2), np.arange(30)]
+    one, other = (np.concatenate([k, [[0, value]]]) for value in (7, 23))
+    assert np.array_equal(shares_of(one, scales, [False] * 2), shares_of(other, scales, [False] * 2))
+
+
 def test_plans_without_people_take_uniform_fields() -> None:
     found = expected_variances(SCHEMA, tv.SurveyTask(), None, 1.0)
     assert found["share", "plan", "Basic"] == pytest.approx(found["share", "plan", "Pro"], rel=0.05)

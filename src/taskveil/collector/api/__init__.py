@@ -56,7 +56,7 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
         version=taskveil.__version__,
         description="Receives private reports, stores only them, and gives population estimates.",
         lifespan=lifespan,
-        docs_url=None,  # it would fetch scripts from elsewhere
+        docs_url=None,  # it would fetch scripts from elsewhere; `_serve_pages` has a viewer of ours
         redoc_url=None,
         redirect_slashes=False,
         # An installed tracer would record addresses, and when each report came.
@@ -76,9 +76,11 @@ def create_app(settings: Settings, store: Store | None = None, *, demo: Path | N
 
 
 def _serve_pages(app: FastAPI, demo: Path | None) -> None:
-    """Serve the page and its files, and those of the demonstration. The policy in `Guard` lets nothing else in."""
+    """Serve the page, the viewer of the API and their files, and those of the demonstration. The policy in `Guard` lets
+    nothing else in."""
     folder = Path(__file__).parents[1] / "pages"
     app.add_route("/", lambda _: FileResponse(folder / "index.html"), include_in_schema=False)
+    app.add_route("/docs", lambda _: FileResponse(folder / "docs.html"), include_in_schema=False)
     app.mount("/assets", StaticFiles(directory=folder))
     if demo is not None:
         app.add_route("/demo", lambda _: RedirectResponse("/demo/", status_code=308), include_in_schema=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI
@@ -15,7 +16,7 @@ from taskveil.client.reading import CLIENT
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import ProblemType
-from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, merged
+from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, Together, merged
 from taskveil.collector.store import StoredRelease
 from taskveil.errors import printable
 from taskveil.estimates.assumed import Assumption, assumptions
@@ -49,6 +50,14 @@ class GuaranteeShape(Shape):
     enforced_by: str
 
 
+class TogetherShape(Shape):
+    """What a person has spent who reported in all of these rounds. Budgets add up."""
+
+    rounds: Count
+    epsilon: float
+    odds: Annotated[str, Field(description="Even odds between two people's records become odds of at most this to 1.")]
+
+
 class ReleaseShape(Shape):
     """A release and its stored reports."""
 
@@ -60,6 +69,8 @@ class ReleaseShape(Shape):
     rounds: list[RoundShape]
     reports: Count
     guarantee: GuaranteeShape
+    so_far: Annotated[TogetherShape, Field(description="All rounds that it has had, also deleted ones.")]
+    planned: Annotated[TogetherShape | None, Field(description="All planned rounds; null if the operator stated none.")]
     attributes: list[str]
     outputs: list[str]
     report_bytes: Count
@@ -90,6 +101,47 @@ class ReleasesShape(Shape):
     """All releases that the token may see. A family stands for its members."""
 
     releases: list[FamilyShape | ReleaseShape]
+    together: Annotated[
+        TogetherShape,
+        Field(description="All rounds of all these releases: budgets of different releases add up too."),
+    ]
+
+
+class FatesShape(Shape):
+    """How many reports of a release had each fate since the collector started."""
+
+    accepted: Count = 0
+    duplicate: Annotated[Count, Field(description="Stored before with the same bytes: they count once.")] = 0
+    conflict: Annotated[Count, Field(description="Stored before with other bytes, and refused.")] = 0
+    closed: Annotated[Count, Field(description="For a round that had just been closed.")] = 0
+    refused: Annotated[Count, Field(description="Reports that no device can have made.")] = 0
+
+
+class ReleaseStatusShape(Shape):
+    """The state of a release or family."""
+
+    id: ReleaseId
+    hours_since_report: Annotated[
+        int | None, Field(description="Whole hours, from memory; null: none came since the collector started.")
+    ]
+    fates: FatesShape
+
+
+class DatabaseShape(Shape):
+    """The database and its disk."""
+
+    bytes: Count
+    free_bytes: Annotated[int | None, Field(description="Null if the disk is another machine's.")]
+
+
+class StatusShape(Shape):
+    """The state of the collector."""
+
+    hours: Annotated[Count, Field(description="Since this process started.")]
+    releases: list[ReleaseStatusShape]
+    database: Annotated[DatabaseShape | None, Field(description="Null unless the token is for all releases.")]
+    token_expires: Annotated[datetime | None, Field(description="The token of this request; null: never.")]
+    uploads_expire: Annotated[datetime | None, Field(description="The next upload token that expires; null: none.")]
 
 
 class ForgottenShape(Shape):
@@ -245,6 +297,7 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
             "rounds": list(stored.rounds),
             "reports": sum(one.reports for one in shapes),
             "guarantee": family.guarantee,
+            **totals(family.guarantee.epsilon, stored),
             "outputs": list(dict.fromkeys(name for one in shapes for name in one.outputs)),
             "report_bytes": max(one.report_bytes for one in shapes),
             "client_bytes": sum(one.client_bytes for one in shapes) + len(found.files[FAMILY]),
@@ -266,6 +319,12 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
     )
 
 
+def totals(epsilon: float, stored: StoredRelease) -> dict[str, Together | None]:
+    """What the rounds so far and the planned ones add up to, at this ε for each report."""
+    planned = None if stored.planned is None else Together.of([(epsilon, stored.planned)])
+    return {"so_far": Together.of([(epsilon, stored.had)]), "planned": planned}
+
+
 def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
     """A release for an answer; `stored` is its newest state in the store."""
     veil = found.veil
@@ -277,8 +336,9 @@ def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
             "open": stored.open,
             "current": stored.current,
             "rounds": list(stored.rounds),
-            "reports": sum(one.reports for one in stored.rounds),
+            "reports": stored.reports,
             "guarantee": veil.guarantee,
+            **totals(veil.guarantee.epsilon, stored),
             "attributes": [printable(name) for name in veil.columns or veil.schema.names],
             "outputs": [] if veil.outputs is None else [printable(name) for name in veil.outputs.names],
             "report_bytes": veil.mechanism.layout.length,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from typing import Annotated, Any
@@ -16,20 +17,25 @@ from taskveil.client.wire import JSON
 from taskveil.collector.api.common import Reader
 from taskveil.collector.api.openapi import (
     TOKEN,
+    DatabaseShape,
     EstimateShape,
+    FatesShape,
     FrontierShape,
     ReleaseId,
     ReleasesShape,
+    ReleaseStatusShape,
     RoundName,
+    StatusShape,
+    TogetherShape,
     problems,
     shape_of,
 )
 from taskveil.collector.estimating import EstimateRequest
-from taskveil.collector.exporting import TYPE, exported
+from taskveil.collector.exporting import TYPES, Format, exported
 from taskveil.collector.problems import ProblemError, ProblemType
-from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, parts_of
-from taskveil.collector.running import collector_of
-from taskveil.collector.store import SHOWN_ID_DIGITS
+from taskveil.collector.releases import FRONTIER, OpenRelease, Together, parts_of
+from taskveil.collector.running import Collector, collector_of
+from taskveil.collector.store import SHOWN_ID_DIGITS, StoredToken
 from taskveil.collector.tokens import belongs
 from taskveil.estimates.assumed import Assumption
 
@@ -58,18 +64,45 @@ async def releases(request: Request, token: Reader) -> ReleasesShape:
     listed in it, and by themselves only for a token of the member."""
     collector = collector_of(request)
     stored = {one.id: one for one in await asyncio.to_thread(collector.store.releases)}
-    shown: dict[str, OpenRelease | OpenFamily] = {}
+    found = [collector.releases.either(id) for id in _visible(collector, token)]
+    listed = [shape_of(one, stored) for one in found if {part.stored.id for part in parts_of(one)} <= stored.keys()]
+    total = Together.of((one.guarantee.epsilon, one.so_far.rounds) for one in listed)
+    return ReleasesShape(releases=listed, together=TogetherShape.model_validate(total))
+
+
+@router.get("/v1/status", summary="State of the collector", response_model=StatusShape, responses=problems(*TOKEN))
+async def status(request: Request, token: Reader) -> StatusShape:
+    """What to look at: when reports came last (to the hour), refused and repeated reports, the database's size, free
+    disk space, and when tokens expire."""
+    collector = collector_of(request)
+    arrivals, tokens = collector.arrivals, collector.tokens
+    arrivals.look(await asyncio.to_thread(collector.store.releases))
+    counted = await asyncio.to_thread(collector.metrics.fates)
+    size = await asyncio.to_thread(collector.store.size) if token.release is None else None
+
+    def shown(id: str) -> ReleaseStatusShape:
+        parts = [one.stored.id for one in parts_of(collector.releases.either(id))]
+        fates = sum((counted.get(part[:SHOWN_ID_DIGITS], Counter()) for part in parts), Counter[str]())
+        return ReleaseStatusShape(id=id, hours_since_report=arrivals.since(parts), fates=FatesShape(**fates))
+
+    return StatusShape(
+        hours=arrivals.hours,
+        releases=[shown(id) for id in _visible(collector, token)],
+        database=None if size is None else DatabaseShape(bytes=size[0], free_bytes=size[1]),
+        token_expires=token.expires,
+        uploads_expire=tokens.uploads_expire(token.release),
+    )
+
+
+def _visible(collector: Collector, token: StoredToken) -> list[str]:
+    """The ids of the releases and families that a token may see, in the order in which they were registered."""
+    ids: dict[str, None] = {}
     for one in collector.releases.all():
         family = collector.releases.family_of(one.stored.id)
         id = family if family is not None and token.release != one.stored.id else one.stored.id
-        shown.setdefault(id, collector.releases.either(id))
-    return ReleasesShape(
-        releases=[
-            shape_of(one, stored)
-            for id, one in shown.items()
-            if token.release in (None, id) and {part.stored.id for part in parts_of(one)} <= stored.keys()
-        ]
-    )
+        if token.release in (None, id):
+            ids[id] = None
+    return list(ids)
 
 
 @router.get(
@@ -131,36 +164,45 @@ async def estimates(
 
 @router.get(
     "/v1/export",
-    summary="All reports as a Parquet file",
+    summary="All reports as a file",
     response_class=Response,
     responses={
         200: {
             "description": "As `taskveil privatize` writes it, with a column `round`, in the order of random ids.",
-            "content": {TYPE: {"schema": {"type": "string", "format": "binary"}}},
+            "content": {
+                TYPES["parquet"]: {"schema": {"type": "string", "format": "binary"}},
+                TYPES["csv"].partition(";")[0]: {"schema": {"type": "string"}},
+            },
         },
         **problems(*_ASKED, ProblemType.BUSY),
     },
     dependencies=[Depends(known_parameters)],
 )
-async def export(request: Request, token: Reader, release: OfRelease, round: OfRound = None) -> Response:
-    """All reports of a release, or of one round, for `taskveil estimate` and `taskveil decode`."""
+async def export(
+    request: Request,
+    token: Reader,
+    release: OfRelease,
+    round: OfRound = None,
+    format: Annotated[Format, Query(description="Of the file.")] = "parquet",
+) -> Response:
+    """All reports of a release or a round, as CSV, or as Parquet for `taskveil estimate` and `taskveil decode`."""
     collector = collector_of(request)
     belongs(token, release, collector.releases.family_of(release))
     found = await collector.known(release, round)
-    pieces = exported(found.veil, collector.store, round)
+    pieces = exported(found.veil, collector.store, round, format)
     try:
         first = await asyncio.to_thread(next, pieces)  # a store that fails at once gets a problem document
     except KeyError:
         raise ProblemError(ProblemType.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
-    name = f"reports-{release[:SHOWN_ID_DIGITS]}.parquet"
-    return _Pieces(first, pieces, {"Content-Disposition": f'attachment; filename="{name}"'})
+    name = f"reports-{release[:SHOWN_ID_DIGITS]}.{format}"
+    return _Pieces(first, pieces, TYPES[format], {"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 class _Pieces(StreamingResponse):
     """Sends the parts of an iterator, and closes it even if the client leaves early."""
 
-    def __init__(self, first: bytes, rest: Iterator[bytes], headers: dict[str, str]) -> None:
-        super().__init__(chain([first], rest), media_type=TYPE, headers=headers)
+    def __init__(self, first: bytes, rest: Iterator[bytes], kind: str, headers: dict[str, str]) -> None:
+        super().__init__(chain([first], rest), media_type=kind, headers=headers)
         self._rest = rest
 
     async def __call__(self, *connection: Any) -> None:

@@ -51,14 +51,19 @@ export async function bytes(path, parameters = {}) {
   }
 }
 
-async function reach(path, parameters, ends = []) {
+/** Changes something on the collector: with another token than this tab's, if one is given. */
+export async function command(method, path, other) {
+  await reach(path, {}, [AbortSignal.timeout(PATIENCE)], { method, ...(other && { other }) });
+}
+
+async function reach(path, parameters, ends = [], { method = "GET", other = sessionStorage.getItem(KEY) ?? "" } = {}) {
   const wanted = new URL(path, document.baseURI);
   for (const [name, value] of Object.entries(parameters)) if (value) wanted.searchParams.set(name, value);
   let answer;
   try {
     // Headers take Latin-1 only; a token never has anything else, and what is pasted may.
-    const headers = { Authorization: `Bearer ${encodeURIComponent(sessionStorage.getItem(KEY) ?? "")}` };
-    answer = await fetch(wanted, { headers, cache: "no-store", signal: AbortSignal.any(ends.filter(Boolean)) });
+    const headers = { Authorization: `Bearer ${encodeURIComponent(other)}` };
+    answer = await fetch(wanted, { method, headers, cache: "no-store", signal: AbortSignal.any(ends.filter(Boolean)) });
   } catch {
     throw new Refusal(0, "The collector does not answer.");
   }

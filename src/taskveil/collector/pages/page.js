@@ -1,17 +1,21 @@
 // The page. While it is visible, it asks the collector every two seconds for the number of reports, and reloads the rest
 // when it has changed enough. All its files come from the collector.
-import { ask, bytes, forget, keep, Refusal, token } from "./api.js";
+import { ask, bytes, command, forget, keep, Refusal, token } from "./api.js";
 import { curve, noCurve } from "./curve.js";
 import { el, show } from "./dom.js";
 import { Latest } from "./latest.js";
 import { promise, rounds, tabs, title } from "./releases.js";
+import { state } from "./state.js";
 import { clock, fileName, many, short } from "./words.js";
 
 const EVERY = 2000; // milliseconds between two requests
-const SLOWEST = 30_000; // when the collector does not answer
+const SLOWEST = 30_000; // when the collector does not answer, and between two looks at its state
 const $ = (id) => document.getElementById(id);
 
 let releases = [];
+let together = null; // what all rounds of all releases add up to
+let status = null; // of the collector, and when it was asked for
+let looked = -Infinity;
 // `round` null is the current one, whichever that is; "" is all of them together.
 const first = (release) => ({ release, round: null, since: "", assume: "", all: false });
 let choice = first(null);
@@ -37,7 +41,8 @@ function askForToken(reason = "") {
   $("connection").className = "";
   $("collection").hidden = $("leave").hidden = true;
   $("door").hidden = false;
-  $("token").value = "";
+  $("token").value = $("admin-token").value = "";
+  say("operated", "");
   $("token").focus();
   document.body.dataset.ready = "door";
 }
@@ -46,6 +51,8 @@ function enter() {
   $("door").hidden = true;
   say("refusal", "");
   releases = [];
+  status = null;
+  looked = -Infinity;
   failures = 0;
   latest.clear();
   beat();
@@ -61,6 +68,10 @@ async function beat() {
   let pause = EVERY;
   try {
     const answer = await ask("v1/releases");
+    if (Date.now() - looked >= SLOWEST) {
+      status = await ask("v1/status").catch(() => status); // the releases matter more
+      looked = Date.now();
+    }
     if (used === token()) receive(answer);
   } catch (problem) {
     if (used === token()) pause = failed(problem instanceof Refusal ? problem : unshown(problem));
@@ -72,7 +83,7 @@ async function beat() {
 function receive(answer) {
   failures = 0;
   answered = Date.now();
-  releases = answer.releases;
+  ({ releases, together } = answer);
   say("connection", "Live");
   $("connection").className = "live";
   draw();
@@ -114,8 +125,11 @@ function draw() {
     show($("releases"), tabs(releases, release.id));
     $("release").setAttribute("aria-labelledby", `tab-${release.id}`);
     show($("title"), title(release));
-    show($("rounds"), rounds(release));
-    show($("promise"), promise(release));
+    show($("counts"), rounds(release));
+    show($("promise"), promise(release, releases.length, together));
+    show($("state"), state(release.id, status));
+    $("state").hidden = status === null;
+    drawOpen(release);
     document.title = `${release.name || short(release.id)} · taskveil collector`;
     drawChoice(release);
     latest.refresh(release, wanted(release));
@@ -162,6 +176,17 @@ function drawChoice(release) {
   $("since").disabled = round === "";
 }
 
+/** The rounds that can be ended. */
+function drawOpen(release) {
+  const open = release.rounds.filter((round) => round.open).reverse();
+  show(
+    $("old-round"),
+    open.map(({ name }) => el("option", { value: name, "data-key": name }, name)),
+    open.length === 0 && el("option", { value: "" }, "none"),
+  );
+  $("old-round").disabled = $("end-round").disabled = open.length === 0;
+}
+
 async function drawCurve(release) {
   if (!release.frontier) return show($("curve"), noCurve());
   if (!curves.has(release.id)) {
@@ -194,19 +219,20 @@ function choose(release) {
   if (release === choice.release) return;
   choice = first(release);
   say("saving", "");
+  say("operated", "");
   draw();
 }
 
-async function save() {
+async function save(format) {
   const release = chosen();
   const { round } = wanted(release);
-  $("save").disabled = true;
+  $("save").disabled = $("save-csv").disabled = true;
   say("saving", "Fetching…");
   try {
-    const file = await bytes("v1/export", { release: release.id, round });
+    const file = await bytes("v1/export", { release: release.id, round, format });
     const link = el("a", {
       href: URL.createObjectURL(file),
-      download: fileName(release.name || short(release.id), round || "all"),
+      download: `${fileName(release.name || short(release.id), round || "all")}.${format}`,
     });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
@@ -215,7 +241,27 @@ async function save() {
     if (!(refusal instanceof Refusal)) throw refusal;
     say("saving", refusal.message);
   }
-  $("save").disabled = false;
+  $("save").disabled = $("save-csv").disabled = false;
+}
+
+/** Opens or ends a round. The admin token is in its field only. */
+async function operate(name, end) {
+  const { id } = chosen();
+  if (name === "" || [".", ".."].includes(name)) return say("operated", "Give the round a name.");
+  const path = `v1/releases/${encodeURIComponent(id)}/rounds/${encodeURIComponent(name)}`;
+  $("open-round").disabled = $("end-round").disabled = true;
+  say("operated", end ? "Ending…" : "Opening…");
+  try {
+    await (end ? command("POST", `${path}/close`, $("admin-token").value.trim()) : command("PUT", path, $("admin-token").value.trim()));
+    say("operated", end ? `Round ${name} has ended.` : `Round ${name} is open.`);
+    if (!end) $("new-round").value = "";
+    beat();
+  } catch (refusal) {
+    if (!(refusal instanceof Refusal)) throw refusal;
+    say("operated", refusal.message);
+  }
+  $("open-round").disabled = false;
+  if (chosen()) drawOpen(chosen());
 }
 
 /** Arrow keys go from tab to tab, Home and End to the first and the last. */
@@ -253,7 +299,12 @@ $("estimates").addEventListener("click", (event) => {
   choice.all = true;
   latest.showAll();
 });
-$("save").addEventListener("click", save);
+for (const button of [$("save"), $("save-csv")]) button.addEventListener("click", () => save(button.dataset.format));
+$("admin").addEventListener("submit", (event) => {
+  event.preventDefault();
+  operate($("new-round").value.trim(), false);
+});
+$("end-round").addEventListener("click", () => operate($("old-round").value, true));
 document.addEventListener("visibilitychange", () => document.hidden || beat());
 addEventListener("hashchange", () => location.hash.startsWith("#token=") && token() && enter());
 new ResizeObserver(fitCurve).observe($("curve"));

@@ -1,6 +1,6 @@
 // The releases, and for the chosen one its facts, its rounds with their reports, and its guarantee.
 import { el } from "./dom.js";
-import { budget, count, many, short, size } from "./words.js";
+import { budget, count, many, short, size, total } from "./words.js";
 
 const state = (open) => el("span", { class: `chip ${open ? "open" : "closed"}` }, open ? "open" : "closed");
 
@@ -26,7 +26,15 @@ export function tabs(releases, chosen) {
         "span",
         { class: "facts" },
         el("code", {}, short(release.id)),
-        ` · ε = ${budget(release.guarantee.epsilon)} · ${size(release.report_bytes)} a report`,
+        ` · ${size(release.report_bytes)} a report`,
+        el("br"),
+        [
+          `ε = ${budget(release.guarantee.epsilon)} a report`,
+          `${budget(release.so_far.epsilon)} so far`,
+          release.planned && `${budget(release.planned.epsilon)} planned`,
+        ]
+          .filter(Boolean)
+          .join(" · "),
       ),
     ),
   );
@@ -107,12 +115,20 @@ export function rounds(release) {
   ];
 }
 
-/** The guarantee: its number, and what it means. */
-export function promise({ guarantee }) {
+/** The guarantee: its number, what rounds add up to for one person, and what one report means. `all` is the sum of releases. */
+export function promise({ guarantee, so_far: soFar, planned }, releases, all) {
   const delta = guarantee.delta ? `, δ = ${guarantee.delta}` : "";
   return [
     el("h3", { id: "promise-title" }, "The guarantee"),
     el("p", { class: "big" }, el("b", {}, `ε = ${budget(guarantee.epsilon)}${delta}`), " for each report"),
+    el(
+      "ul",
+      { id: "together" },
+      el("li", {}, `A person who reported in ${soFar.rounds === 1 ? "its round" : `each of its ${soFar.rounds} rounds`} spent ${total(soFar)}.`),
+      planned && el("li", {}, `${many(planned.rounds, "planned round")} add up to ${total(planned)}.`),
+      releases > 1 &&
+        el("li", {}, `Budgets of different releases add up too: all rounds of all ${releases} releases together are ${total(all)}.`),
+    ),
     el("p", {}, guarantee.statement.replaceAll("ε = ", "ε\u00a0=\u00a0")),
   ];
 }

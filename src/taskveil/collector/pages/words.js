@@ -8,13 +8,20 @@ export const many = (number, noun) => `${count(number)} ${noun}${number === 1 ? 
 
 /** Six digits, rounded up: a budget is never smaller on paper than it is. */
 export function budget(epsilon) {
+  if (epsilon === 0) return "0";
   const near = Number(epsilon.toPrecision(6));
   const step = 10 ** (Math.floor(Math.log10(Math.abs(epsilon))) - 5);
   return String(near >= epsilon ? near : Number((near + step).toPrecision(6)));
 }
 
-/** 12.3 kB */
-export const size = (bytes) => (bytes >= 1000 ? `${Number((bytes / 1000).toPrecision(3))} kB` : many(bytes, "byte"));
+/** 12.3 kB, 1.2 GB */
+export function size(bytes) {
+  const power = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), 4);
+  return power > 0 ? `${Number((bytes / 1000 ** power).toPrecision(3))} ${["", "kB", "MB", "GB", "TB"][power]}` : many(bytes, "byte");
+}
+
+/** What a person spent who reported in so many rounds: ε = 4 (odds of at most 54.6 to 1) */
+export const total = ({ epsilon, odds }) => `ε\u00a0=\u00a0${budget(epsilon)} (odds of at most ${odds} to 1)`;
 
 /** Whole percent, rounded towards zero: 94.9% must not read as 95%. */
 export const share = (kept) => (Number.isFinite(kept) ? `${Math.trunc(100 * kept)}%` : "–");
@@ -48,7 +55,7 @@ export const short = (id) => id.slice(0, 12);
 
 /** A name that every file system takes. */
 export const fileName = (...parts) =>
-  `${parts
+  parts
     .join("-")
     .replace(/[^\p{L}\p{N}._-]+/gu, "_")
-    .slice(0, 100)}.parquet`;
+    .slice(0, 100);

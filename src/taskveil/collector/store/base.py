@@ -38,6 +38,12 @@ Execute = Callable[..., Any]
 
 Step = tuple[str, ...]
 
+COUNTED_ROUNDS: Step = (
+    "ALTER TABLE releases ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE releases ADD COLUMN planned INTEGER",
+)
+"""How many rounds were deleted, whose reports cost people budget all the same, and how many are planned."""
+
 SQLITE_STEPS: tuple[Step, ...] = (
     (
         """CREATE TABLE releases (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL,
@@ -57,6 +63,8 @@ SQLITE_STEPS: tuple[Step, ...] = (
         """CREATE TABLE tokens (name TEXT PRIMARY KEY, key TEXT NOT NULL UNIQUE, digest BLOB NOT NULL,
            scope TEXT NOT NULL, release TEXT, expires DOUBLE PRECISION, rate DOUBLE PRECISION) WITHOUT ROWID""",
     ),
+    (),
+    COUNTED_ROUNDS,
 )
 
 UNVACUUMED = "WITH (autovacuum_enabled = false)"
@@ -91,6 +99,7 @@ POSTGRES_STEPS: tuple[Step, ...] = (
            scope text NOT NULL, release text, expires double precision, rate double precision)""",
     ),
     ("ALTER TABLE settling RENAME TO sorting",),
+    COUNTED_ROUNDS,
 )
 
 
@@ -157,6 +166,10 @@ class Store(ABC):
         """Delete a round for good, in the database's files too. Returns how many reports it had."""
 
     @abstractmethod
+    def size(self) -> tuple[int, int | None]:
+        """The bytes of the database, and those that are free on its disk; None if this machine does not know them."""
+
+    @abstractmethod
     def ping(self) -> None:
         """StoreUnavailableError unless the database answers and can be written to."""
 
@@ -187,7 +200,8 @@ class Store(ABC):
         """All releases, in the order in which they were added."""
         with self.reading() as execute:
             # Releases first: a round that comes between the two statements is then one too many, never one too few.
-            found = list(execute("SELECT number, id, name, open, counted, current FROM releases ORDER BY number"))
+            columns = "number, id, name, open, counted, current, forgotten, planned"
+            found = list(execute(f"SELECT {columns} FROM releases ORDER BY number"))  # noqa: S608
             rounds: dict[int, list[StoredRound]] = {}
             for owner, number, name, open, reports in execute(
                 "SELECT release, number, name, open, "
@@ -203,8 +217,10 @@ class Store(ABC):
                 counted=bool(counted),
                 current=next((one.name for one in rounds.get(number, []) if one.number == current), ""),
                 rounds=tuple(rounds.get(number, [])),
+                forgotten=forgotten,
+                planned=planned,
             )
-            for number, id, name, open, counted, current in found
+            for number, id, name, open, counted, current, forgotten, planned in found
         )
 
     def files(self, release: str) -> dict[str, bytes]:
@@ -217,6 +233,12 @@ class Store(ABC):
         """Set whether the release takes reports."""
         with self.writing() as execute:
             execute("UPDATE releases SET open = ? WHERE number = ?", (open, release_number(execute, release)))
+            _changed(execute)
+
+    def plan(self, release: str, rounds: int) -> None:
+        """Set how many rounds the release is to have in all."""
+        with self.writing() as execute:
+            execute("UPDATE releases SET planned = ? WHERE number = ?", (rounds, release_number(execute, release)))
             _changed(execute)
 
     def open_round(self, release: str, name: str) -> None:
@@ -378,6 +400,10 @@ def drop_round(execute: Execute, number: int) -> None:
         raise StoreUnavailableError("the round was opened again while it was being deleted: close it first.")
     execute("DELETE FROM counts WHERE round = ?", (number,))
     execute("DELETE FROM totals WHERE round = ?", (number,))
+    execute(
+        "UPDATE releases SET forgotten = forgotten + 1 WHERE number IN (SELECT release FROM rounds WHERE number = ?)",
+        (number,),
+    )
     execute("DELETE FROM rounds WHERE number = ?", (number,))
     execute("UPDATE releases SET current = NULL WHERE current = ?", (number,))
     _changed(execute)

@@ -309,6 +309,12 @@ class PostgresStore(Store):
         self._sort(number)
         return reports
 
+    def size(self) -> tuple[int, int | None]:
+        """As `Store.size`. The disk is another machine's."""
+        with self.reading() as execute:
+            ((found,),) = execute("SELECT pg_database_size(current_database())")
+            return int(found), None
+
     def _sort(self, forget: int | None) -> None:
         with self._translated(), self._pool.lend() as connection:
             wait = self._swap_wait_seconds()

@@ -76,6 +76,20 @@ class StoredRelease:
     """The name of the round for reports that name no round."""
     rounds: tuple[StoredRound, ...]
     """In the order in which they were opened."""
+    forgotten: int = 0
+    """How many more rounds it had, which were deleted."""
+    planned: int | None = None
+    """How many rounds it is to have in all, if the operator said so."""
+
+    @property
+    def had(self) -> int:
+        """How many rounds it has had. People may have reported in all of them, also in deleted ones."""
+        return len(self.rounds) + self.forgotten
+
+    @property
+    def reports(self) -> int:
+        """How many reports it has in all rounds."""
+        return sum(one.reports for one in self.rounds)
 
     def takes(self, round: str) -> bool:
         """Whether the round of this name takes reports now."""

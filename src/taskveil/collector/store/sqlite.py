@@ -18,6 +18,7 @@ Readers see the last commit and do not wait.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -242,6 +243,14 @@ class SqliteStore(Store):
         with self.writing() as execute:
             base.drop_round(execute, number)
         return reports
+
+    def size(self) -> tuple[int, int | None]:
+        """As `Store.size`, with the log."""
+        used = 0
+        for end in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):  # SQLite deletes the log when the last connection is closed
+                used += self._file.with_name(self._file.name + end).stat().st_size
+        return used, shutil.disk_usage(self._file.parent).free
 
     def _rewrite(self) -> None:
         """Rewrite the file in the order of ids, and empty the log."""

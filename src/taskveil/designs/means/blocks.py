@@ -134,8 +134,8 @@ def _search(weights: Floats, size: int, width: int, count: int) -> tuple[Integer
 def shares_of(k: Integers, scales: Sequence[Integers], binned: Sequence[bool]) -> Floats:
     """(rows,): the shares of people at digits k (N, d) of the rows of these levels, rounded at random between levels.
 
-    They are public, so rows of fewer than ten people have the mean share of such rows, and a small share is spread
-    evenly over all rows, which limits the error for people unlike these.
+    They are public, so the people of all rows with fewer than ten are spread over these rows, as if fields were
+    independent. A small share is spread evenly over all rows, which limits the error for people unlike these.
     """
     row, share = np.zeros((1, len(k)), dtype=np.int64), np.ones((1, len(k)))
     for column, (levels, whole) in enumerate(zip(scales, binned, strict=True)):
@@ -145,11 +145,21 @@ def shares_of(k: Integers, scales: Sequence[Integers], binned: Sequence[bool]) -
         row = np.concatenate([row * len(levels) + below, row * len(levels) + above])
         share = np.concatenate([share * (1.0 - up), share * up])
     size = int(np.prod([len(levels) for levels in scales]))
-    counts = np.bincount(row.ravel(), weights=share.ravel(), minlength=size)
-    rare = counts < FEWEST
-    if rare.any():
-        counts[rare] = counts[rare].mean()
+    counts: Floats = np.asarray(np.bincount(row.ravel(), weights=share.ravel(), minlength=size), dtype=float)
+    table = counts.reshape([len(levels) for levels in scales])
+    likely = np.ones(1)
+    for axis in range(table.ndim):
+        likely = np.outer(likely, _without_rare(table.sum(axis=tuple(set(range(table.ndim)) - {axis})))).ravel()
+    counts = _without_rare(counts, likely)
     # Four digits of a binary number: the difference of two questions' sums is then nobody's record.
     mantissa, exponent = np.frexp((1.0 - ANYWHERE) * counts / counts.sum() + ANYWHERE / size)
     shares = np.ldexp(np.rint(16.0 * mantissa), exponent)
     return np.asarray(shares / shares.sum())
+
+
+def _without_rare(counts: Floats, likely: Floats | None = None) -> Floats:
+    """The counts (rows,), where the people of all rows with fewer than ten are spread over these rows in proportion to
+    `likely` (rows,), evenly by default."""
+    rare = counts < FEWEST
+    weights = np.where(rare, 1.0 if likely is None else likely, 0.0)
+    return np.where(rare, counts[rare].sum() * weights / max(weights.sum(), 1e-300), counts)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.fields import BaseField
+from taskveil.client.base_field import BaseField
 from taskveil.client.latent_encoders import Encoder, NamedEncoder
 from taskveil.designs.crossfit import Evidence, Fit, PredictorFamily
 from taskveil.designs.predictors.light import affine_encoder

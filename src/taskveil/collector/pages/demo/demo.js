@@ -121,11 +121,7 @@ async function budget() {
   $("round").textContent = round;
   $("spent").textContent = spent.toFixed(1);
   $("meter").style.width = `${Math.min(100, (100 * spent) / client.cap)}%`;
-  const rounds = Math.round(spent / client.epsilon);
-  $("sofar").textContent =
-    rounds === 0
-      ? "So far nothing was drawn."
-      : `All that was drawn so far together: at most e^${spent.toFixed(0)}\u00a0=\u00a0${times(spent)} times as likely from you as from anybody else.`;
+  $("statement").textContent = await client.statement;
 }
 
 function say(text, failed = false) {
@@ -172,13 +168,7 @@ async function next() {
 
 try {
   await load();
-  $("statement").textContent = client.statement;
-  const { epsilon, cap } = client;
-  $("together").textContent =
-    `The promise above is for one report, and each round costs ε\u00a0=\u00a0${epsilon.toFixed(1)} again. ${ROUNDS} rounds together cost ε\u00a0=\u00a0${cap.toFixed(1)}: ` +
-    `the reports of all may be e^${cap.toFixed(0)}\u00a0=\u00a0${times(cap)} times as likely from you as from somebody else, not ${times(epsilon)} times. ` +
-    `That is why this page stops after ${ROUNDS}.`;
-  $("cap").textContent = cap.toFixed(1);
+  $("cap").textContent = client.cap.toFixed(1);
   drawForm($("fields"), client.fields, record, redraw);
   const count = client.odds(record).length;
   $("count").textContent = count;

@@ -1,0 +1,320 @@
+"""The content of a dossier as plain data. The page and the JSON file say the same, because both are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from taskveil import __version__
+from taskveil.client.families import CHOSEN
+from taskveil.client.promise import WEAK, rounded_up
+from taskveil.errors import BudgetError, printable
+from taskveil.signoff.evidence import Signature
+from taskveil.signoff.fields import fields_of
+from taskveil.signoff.odds import budget, gains, level, meaning
+from taskveil.signoff.texts import BY_HAND, CHOICE, COLLECTOR, NOT_PROTECTED, PEOPLE_SEE, ROLES, TRAINING
+from taskveil.sweeps.planning import margin_text, plan_of
+from taskveil.tasks import MeanTask, ModelTask, SurveyTask
+from taskveil.veil import Family, Veil
+from taskveil.veil.accounting import Cost, compose, reports_within
+
+
+def content_of(
+    release: Veil | Family,
+    signature: Signature,
+    audit: Mapping[str, Any] | None,
+    stated: Mapping[str, str | None],
+    *,
+    rounds: int | None,
+    people: int | None,
+    cap: float | None,
+    date: str,
+) -> dict[str, Any]:
+    """Everything that a dossier says.
+
+    Args:
+        release: what the dossier is about.
+        signature: its state.
+        audit: the result of an audit of this release.
+        stated: the texts of the operator: title, purpose, stored, retention, utility; None where nothing is stated.
+        rounds: how often a person is asked to report.
+        people: how many people will report in a round.
+        cap: the largest ε that a device spends.
+        date: the day of the dossier.
+    """
+    promise, total = release.guarantee, total_of(release, rounds, cap)
+    content = {
+        "version": 1,
+        "date": date,
+        "taskveil": __version__,
+        "stated": {name: None if text is None else " ".join(text.split()) for name, text in stated.items()},
+        "release": {
+            "id": release.release_id,
+            "members": _members(release),
+            "signature": {"state": signature.state, "key": signature.key, "words": signature.words},
+        },
+        "fields": fields_of(release),
+        "report": _report(release),
+        "promise": {
+            "epsilon": promise.epsilon,
+            "delta": promise.delta,
+            "statement": release.statement if isinstance(release, Family) else promise.statement,
+            "level": level(promise.epsilon),
+            "words": meaning(promise.epsilon, "one report")
+            + (f" This holds except with probability {promise.delta:g}." if promise.delta else "")
+            + (
+                f" People choose their ε: this is for {budget(promise.epsilon)}, the largest."
+                if _chosen(release)
+                else ""
+            ),
+            "assumptions": list(promise.assumptions),
+        },
+        "total": total,
+        "gains": gains(promise.epsilon, total["epsilon"]),
+        "people": {"sees": list(PEOPLE_SEE), "refuses": _refuses(release, total)},
+        "collector": list(COLLECTOR),
+        "not_protected": [dict(zip(("what", "why", "advice"), row, strict=True)) for row in _open_risks(release)],
+        "utility": _utility(release, people),
+        "audit": None if audit is None else dict(audit),
+        "roles": list(ROLES),
+    }
+    cleaned: dict[str, Any] = _clean({**content, "checklist": _checklist(content)})
+    return cleaned
+
+
+def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> dict[str, Any]:
+    """What the planned rounds cost together: ε (None if the rounds are not stated), and what that means."""
+    one = release.guarantee
+    if cap is not None:
+        Cost(epsilon=cap)  # the same checks as of any budget
+        if cap < one.epsilon * (1 - 1e-12):
+            raise BudgetError(f"a cap of {cap:g} allows no report of {budget(one.epsilon)}: devices would make none.")
+    fits = reports_within(Cost(epsilon=one.epsilon), epsilon=WEAK)
+    advice = (
+        f"To stay at ε = {WEAK:g} or less in total, ask a person for {fits:,} report{'s' if fits > 1 else ''} at most."
+        if fits
+        else f"One report already costs more than ε = {WEAK:g}."
+    )
+    if rounds is None:
+        words = (
+            "The number of rounds is not stated. Each further report costs its ε again: two reports cost twice as "
+            f"much, and odds multiply. {advice}"
+        )
+        planned = cap
+        if cap is not None:
+            words = f"The number of rounds is not stated. Devices stop at {budget(cap)}. {meaning(cap, 'all reports')}"
+    else:
+        whole = Cost(epsilon=one.epsilon, delta=one.delta, times=rounds)
+        planned = compose([whole], delta=_delta(one.delta, rounds)).epsilon
+        said = f"{rounds:,} report{'s' if rounds > 1 else ''}"
+        words = f"{said} of {budget(one.epsilon)} cost {budget(planned)} together."
+        if rounds == 1:
+            words = f"One report costs {budget(planned)}."
+        seen = {1: "the report", 2: "both reports"}.get(rounds, f"all {said}")
+        if cap is not None and cap < planned:
+            words += f" But devices stop at {budget(cap)}, and make no further report."
+            planned, seen = cap, "all reports"
+        words += f" {meaning(planned, seen)}"
+        if level(planned) != "kept" and fits < rounds:
+            words += f" {advice}"
+    if one.delta:
+        words += f" This holds except with probability {_delta(one.delta, rounds or 1):g}."
+    return {
+        "rounds": rounds,
+        "cap": cap,
+        "epsilon": planned,
+        "level": None if planned is None else level(planned),
+        "within_weak": fits,
+        "words": words,
+    }
+
+
+def _meaning_of_one(release: Veil | Family) -> str:
+    """What one report can reveal."""
+    promise = release.guarantee
+    words = meaning(promise.epsilon, "one report")
+    if promise.delta:
+        words += f" This holds except with probability {promise.delta:g}."
+    return f"{words} People choose their ε: this is about the largest one." if _chosen(release) else words
+
+
+def _delta(delta: float, reports: int) -> float:
+    """The δ of so many reports together, rounded up; below 1."""
+    return min(delta * reports * (1 + 1e-12), 1 - 1e-12)
+
+
+def _chosen(release: Veil | Family) -> bool:
+    """Whether people choose their ε."""
+    return isinstance(release, Family) and release.kind == CHOSEN
+
+
+def _members(release: Veil | Family) -> list[dict[str, Any]]:
+    """The release alone, or the members of a family: what each is for, and what a device needs."""
+    members = release.members if isinstance(release, Family) else {"": release}
+    whole = sum(release.weights.values()) if isinstance(release, Family) else 1
+    return [
+        {
+            "name": name,
+            "id": veil.release_id,
+            "task": _task(veil),
+            "method": veil.method,
+            "epsilon": veil.guarantee.epsilon,
+            "share": release.weights[name] / whole if isinstance(release, Family) and not _chosen(release) else None,
+            "client_bytes": veil.size.client_bytes,
+            "report_bytes": veil.size.report_bytes,
+        }
+        for name, veil in members.items()
+    ]
+
+
+def _task(veil: Veil) -> str:
+    """What reports of a release are for."""
+    if veil.method == "constant":
+        return "nothing: its reports carry no information"
+    if isinstance(veil.task, SurveyTask):
+        return "statistics of all people (a survey)"
+    if isinstance(veil.task, MeanTask):
+        return "means over all people"
+    if veil.task is None or isinstance(veil.task, ModelTask):
+        names = () if veil.outputs is None else veil.outputs.names
+        shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
+        return f"the answers of a model{f' ({shown})' if names else ''}"
+    return "estimates for each person, from which weighted sums are computed"
+
+
+def _report(release: Veil | Family) -> list[str]:
+    """What leaves the device."""
+    members = release.members if isinstance(release, Family) else {"": release}
+    lines = []
+    for name, veil in members.items():
+        layout = veil.mechanism.layout
+        codes = 1
+        for low, high in zip(layout.low, layout.high, strict=True):
+            codes *= high - low + 1
+        size = f"{layout.length} byte{'s' if layout.length > 1 else ''}"
+        choice = f"one of {codes:,} possible values" if codes < 10**9 else "one of more than a thousand million values"
+        lines.append(f"{name}: {size}, {choice}." if name else f"A report is {size}: {choice}, drawn at random.")
+    lines.append("With it come the id of the release and a random number. No name, no address, no time is in a report.")
+    if _chosen(release):
+        lines.append("People choose how private their reports are. The choice is visible.")
+    elif isinstance(release, Family):
+        lines.append("The device draws one of these kinds of report at random, before it looks at the record.")
+    return lines
+
+
+def _refuses(release: Veil | Family, total: Mapping[str, Any]) -> list[str]:
+    """What a person can refuse."""
+    cap, needed = total["cap"], total["epsilon"]
+    limit = "The device makes no report that would cost more than its limit (the cap) in total."
+    if cap is not None:
+        limit += f" The limit is {budget(cap)}."
+    elif needed is not None and total["rounds"] > 1:
+        limit += f" For the planned rounds the app must set it to {budget(needed)}: by default it allows one report."
+    found = [
+        "To take part at all, and each single round. That a person did not report is visible.",
+        limit,
+        "A report that was sent cannot be taken back.",
+    ]
+    if isinstance(release, Family) and release.kind == CHOSEN:
+        offered = ", ".join(rounded_up(veil.guarantee.epsilon) for veil in release.members.values())
+        found.insert(0, f"A less private report: people choose among ε = {offered}.")
+    return found
+
+
+def _open_risks(release: Veil | Family) -> list[tuple[str, str, str]]:
+    """What the promise does not cover."""
+    veils = release.members.values() if isinstance(release, Family) else [release]
+    rows = list(NOT_PROTECTED)
+    if any(veil.task is None or isinstance(veil.task, ModelTask) for veil in veils):
+        rows.insert(1, TRAINING)
+    if _chosen(release):
+        rows.insert(1, CHOICE)
+    return rows
+
+
+def _utility(release: Veil | Family, people: int | None) -> list[dict[str, Any]]:
+    """What results to expect, for each member of a family."""
+    if isinstance(release, Veil):
+        return [_expected(release, people, "")]
+    found, whole = [], sum(release.weights.values())
+    for name, veil in release.members.items():
+        count = people if people is None or _chosen(release) else max(1, people * release.weights[name] // whole)
+        one = _expected(veil, count, name)
+        found.append({**one, "words": f"If all people choose this one: {one['words']}"} if _chosen(release) else one)
+    return found
+
+
+def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
+    """The expected margins of a survey or of means; the measured losses of a design for single people."""
+    found: dict[str, Any] = {"member": name, "people": people, "margins": [], "losses": [], "words": ""}
+    if veil.method == "constant":
+        found["words"] = "Nothing can be learned: the design found no report that beats one answer for everybody."
+    elif isinstance(veil.task, SurveyTask | MeanTask):
+        if people is None:
+            found["words"] = "The number of people who report is not stated, so no margin can be given."
+        elif isinstance(veil.task, MeanTask) and veil.volunteers is None:
+            found["words"] = "The release keeps no sums over its volunteers, so the margins of its means are not known."
+        else:
+            plan = plan_of(veil, people=people)
+            found["margins"] = [
+                {
+                    "name": row.label.title,
+                    "expected": row.label.said(row.value, row.margin(people)),
+                    "margin": margin_text(row, people),
+                    "share_of_range": row.margin(people) / row.width if row.width > 0 else 0.0,
+                }
+                for row in plan.rows
+                if row.label.shown
+            ]
+            found["words"] = (
+                f"With {people:,} people in a round, 95% of the estimates lie within the margin of the true value. "
+                f"{plan.basis}"
+            )
+    elif veil.considered:
+        found["losses"] = [
+            {"method": one.method, "encoder": one.encoder, "loss": one.held_out_loss, "chosen": place == 0}
+            for place, one in enumerate(veil.considered)
+        ]
+        found["words"] = (
+            "The loss is what a wrong answer costs; lower is better. It was measured on volunteers who had no part in "
+            "the design that is judged."
+        )
+    else:
+        found["words"] = (
+            "The release holds no measured loss. Measure it on people who are not volunteers (veil.loss), and state it "
+            "here."
+        )
+    return found
+
+
+def _checklist(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each line with its state: true or false where the program knows it, None where a person must answer."""
+    stated, total, audit = content["stated"], content["total"], content["audit"]
+    known = [
+        ("The purpose is stated.", stated["purpose"] is not None),
+        ("The number of rounds is stated.", total["rounds"] is not None),
+        (
+            "All planned reports of a person together keep some protection.",
+            None if total["level"] is None else total["level"] != "none",
+        ),
+        ("It is stated how long reports are kept.", stated["retention"] is not None),
+        ("The signature was checked with the publisher's key.", content["release"]["signature"]["state"] == "verified"),
+        ("An audit of this release found nothing that contradicts its promise.", audit is not None and audit["passed"]),
+    ]
+    found = [{"text": text, "holds": holds} for text, holds in known]
+    if total["cap"] is not None:
+        limit = f"The app sets the limit of the device (cap) to {budget(total['cap'])}."
+    elif total["epsilon"] is not None:
+        limit = f"The app sets the limit of the device (cap) to {budget(total['epsilon'])} at most."
+    else:
+        limit = "The app sets a limit of the device (cap)."
+    return found + [{"text": text, "holds": None} for text in (*BY_HAND, limit)]
+
+
+def _clean(value: Any) -> Any:
+    """The same data with every text printable: names come from a release, which another program may have made."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {key: _clean(one) for key, one in value.items()}
+    return [_clean(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,229 @@
+"""`tv.dossier`: its content for a model, a survey and a family; what the page and the JSON file have in common."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import families
+import taskveil as tv
+from dossiers import Reader, family, model, survey, texts
+from taskveil.errors import BudgetError, DataError
+from taskveil.signoff import dossier
+from taskveil.signoff.fields import described
+from taskveil.signoff.page import page
+
+RELEASES = {"model": model, "survey": survey, "family": family}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_the_page_says_what_the_json_says(name: str) -> None:
+    made = tv.dossier(
+        RELEASES[name](), rounds=2, people=40_000, purpose="Plan the calls.", retention="90 days.", stored="Nothing.",
+        utility="Checked in May.", title="Spring",
+    )  # fmt: skip
+    content = json.loads(made.to_json())
+    assert content == made.content
+    assert page(content) == made.html()
+    shown = Reader(made.html()).text
+    parts = ("stated", "fields", "report", "total", "people", "collector", "not_protected", "checklist", "roles")
+    said = [text for part in parts for text in texts(content[part])] + [content["release"]["id"]]
+    said += [one["words"] for one in content["utility"]] + [content["promise"]["statement"]]
+    said += [row["margin"] for one in content["utility"] for row in one["margins"]]
+    levels = {"kept", "weak", "none"}  # a mark on the page
+    missing = [text for text in said if " ".join(text.split()) not in shown and text not in levels]
+    assert missing == []
+
+
+def test_a_survey_says_which_fields_are_asked_and_how_certain_results_are() -> None:
+    content = tv.dossier(survey(), rounds=1, people=40_000).content
+    fates = {one["name"]: one["becomes"] for one in content["fields"]}
+    assert "Stays on the device" in fates["since"]
+    assert all("Asked in" in fates[name] for name in ("age", "bmi", "smokes", "region"))
+    values = {one["name"]: one["values"] for one in content["fields"]}
+    assert values["age"].startswith("From 18 to 90 years.")
+    assert "may be missing" in values["bmi"]
+    assert "north, south" in values["region"]
+    (found,) = content["utility"]
+    margins = {row["name"]: row for row in found["margins"]}
+    half = tv.dossier(survey(), people=10_000).content["utility"][0]["margins"]
+    wider = {row["name"]: row["share_of_range"] / margins[row["name"]]["share_of_range"] for row in half}
+    assert all(ratio == pytest.approx(2.0) for ratio in wider.values())  # a quarter of the people
+    assert tv.dossier(survey()).content["utility"][0]["margins"] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "values"),
+    [
+        (tv.Number(-0.5, 1e6, "kW"), "number", "From -0.5 to 1,000,000 kW. Others count as the nearest limit."),
+        (
+            tv.Count(0, 9, missing=True),
+            "whole number",
+            "From 0 to 9. Others count as the nearest limit. It may be missing.",
+        ),
+        (
+            tv.Category(list("abcdefghij")),
+            "one of some values",
+            "a, b, c, d, e, f, g, h and 2 more. All others count",
+        ),
+        (tv.Flag(), "yes or no", "Yes or no."),
+        (
+            tv.Date("2020-01-01", "2024-12-31"),
+            "date",
+            "From 2020-01-01 to 2024-12-31. Others count as the",
+        ),
+        (tv.Words(101), "text", "Any. A hash of the text is used."),
+    ],
+)
+def test_fields_are_described_in_words(field: Any, kind: str, values: str) -> None:
+    found = described(field, None)
+    assert found[0] == kind
+    assert found[1].startswith(values)
+    assert described(tv.Number(), (0.0, 2.0))[1].startswith("From 0 to 2.")
+
+
+@pytest.mark.parametrize("domain", [tv.Box([0, 0, 0], [1, 2, 1]), tv.Ball(2.0)])
+@pytest.mark.parametrize("method", ["codebook", "task_aware", "task_agnostic", "privacy_agnostic", "means", "constant"])
+def test_no_report_depends_on_a_field_that_stays_on_the_device(method: str, domain: Any) -> None:
+    """Some methods report what their task does not need: then the page must not say that it stays."""
+    rng = np.random.default_rng(1)
+    table = rng.random((200, 3))
+    table[:, 1] += table[:, 0]
+    K = np.diag([1.0, 1.0, 0.0])
+    task = tv.MeanTask(K) if method == "means" else tv.LinearTask(K)
+    veil = tv.design(table, task, epsilon=1.0, method=method, domain=domain)
+    stays = ["Stays" in one["becomes"] for one in tv.dossier(veil).content["fields"]]
+    other = table.copy()
+    other[:, stays] = rng.random((200, sum(stays))) * 5
+    assert (veil.encode(other) == veil.encode(table)).all()
+    if method in ("codebook", "means", "constant"):
+        assert stays[2]
+    if method == "task_agnostic":
+        assert not any(stays)
+    if method == "constant":
+        assert "Nothing can be learned" in tv.dossier(veil, people=9).content["utility"][0]["words"]
+
+
+def test_a_model_says_what_it_lost_beside_one_answer_for_everybody() -> None:
+    made = tv.dossier(model(), rounds=1)
+    (found,) = made.content["utility"]
+    chosen, *others = found["losses"]
+    assert chosen == {
+        "method": "codebook", "encoder": "linear", "loss": model().considered[0].held_out_loss, "chosen": True
+    }  # fmt: skip
+    constant = next(one for one in others if one["method"] == "constant")
+    assert chosen["loss"] < constant["loss"]
+    assert f"{constant['loss']:.4g}" in Reader(made.html()).text
+    assert "training data" in Reader(made.html()).text
+    assert "training data" not in Reader(tv.dossier(survey()).html()).text
+
+
+def test_a_family_says_what_each_member_does() -> None:
+    made = tv.dossier(family(), rounds=2, people=40_000)
+    content = made.content
+    assert [(one["name"], one["share"]) for one in content["release"]["members"]] == [("answers", 0.9), ("survey", 0.1)]
+    assert [one["people"] for one in content["utility"]] == [36_000, 4_000]
+    assert all("answers: " in one["becomes"] and "survey: " in one["becomes"] for one in content["fields"])
+    assert content["promise"]["epsilon"] == families.answers().guarantee.epsilon  # the largest
+    chosen = tv.dossier(families.chosen(), people=100)
+    assert "choose among ε = 0.5, 1, 2" in Reader(chosen.html()).text
+    assert "The chosen ε is visible" in Reader(chosen.html()).text
+    assert [one["people"] for one in chosen.content["utility"]] == [100, 100, 100]
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4, 52])
+@pytest.mark.parametrize("name", RELEASES)
+def test_rounds_cost_what_compose_says(name: str, rounds: int) -> None:
+    release = RELEASES[name]()
+    one = (
+        tv.Cost.of(release, times=rounds)
+        if isinstance(release, tv.Veil)
+        else tv.Cost(epsilon=release.epsilon, times=rounds)
+    )
+    total = tv.compose([one]).epsilon
+    found = tv.dossier(release, rounds=rounds).content
+    assert found["total"]["epsilon"] == total
+    assert [row["after_all"] for row in found["gains"]] == pytest.approx(
+        [p * math.exp(total) / (1 - p + p * math.exp(total)) for p in (0.5, 0.1, 0.01)]
+    )
+    lost = 0.01 * math.exp(total) / (0.99 + 0.01 * math.exp(total)) > 0.99
+    assert ("This is no protection." in found["total"]["words"]) is lost
+    assert ("No protection" in Reader(tv.dossier(release, rounds=rounds).html()).text) is lost
+    assert found["checklist"][2]["holds"] is (not lost)
+
+
+def test_the_advice_on_rounds_is_the_most_that_fit() -> None:
+    total = tv.dossier(survey(), rounds=52).content["total"]
+    assert total["within_weak"] == tv.reports_within(tv.Cost.of(survey()), epsilon=5.0)
+    assert f"ask a person for {total['within_weak']} reports at most" in total["words"]
+    assert "One report already costs more" in tv.dossier(_costly(), rounds=2).content["total"]["words"]
+
+
+def _costly() -> tv.Veil:
+    return families.answers(8.0)
+
+
+def test_a_cap_limits_what_all_rounds_cost() -> None:
+    found = tv.dossier(survey(), rounds=52, cap=3.0).content["total"]
+    assert found["epsilon"] == 3.0
+    assert "devices stop at ε = 3" in found["words"]
+    assert "all reports of a person" in found["words"]  # not 52
+    assert tv.dossier(survey(), rounds=2, cap=3.0).content["total"]["epsilon"] == pytest.approx(2.0)
+    assert tv.dossier(survey(), cap=3.0).content["total"]["epsilon"] == 3.0
+    with pytest.raises(BudgetError, match="allows no report"):
+        tv.dossier(survey(), cap=0.5)
+    with pytest.raises(BudgetError):
+        tv.dossier(survey(), cap=math.nan)
+
+
+def test_what_nobody_stated_is_not_stated() -> None:
+    made = tv.dossier(survey())
+    shown = Reader(made.html()).text
+    assert shown.count("Not stated.") == 4  # purpose, rounds at the top, retention, what else is stored
+    assert "The number of rounds is not stated." in shown
+    states = {one["text"]: one["holds"] for one in made.content["checklist"]}
+    assert states["The purpose is stated."] is False
+    assert states["All planned reports of a person together keep some protection."] is None
+    full = tv.dossier(survey(), rounds=2, purpose="x", retention="y").content["checklist"]
+    assert [one["holds"] for one in full[:4]] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rounds": 0},
+        {"rounds": 2.5},
+        {"rounds": True},
+        {"people": 0},
+        {"people": "many"},
+        {"purpose": " "},
+        {"title": 3},
+    ],
+)
+def test_what_is_wrong_is_said(wrong: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=next(iter(wrong))):
+        tv.dossier(survey(), **wrong)
+
+
+def test_only_releases_have_one() -> None:
+    with pytest.raises(DataError, match="the folder of one"):
+        tv.dossier(42)  # type: ignore[arg-type]
+
+
+def test_the_example_of_the_docstring_runs() -> None:
+    found = doctest.testmod(dossier)
+    assert found.attempted >= 5
+    assert found.failed == 0
+
+
+def test_notebooks_get_a_small_table() -> None:
+    made = tv.dossier(survey(), rounds=52)
+    assert "This is no protection." in made._repr_html_()
+    assert len(made._repr_html_()) < 3_000
+    assert "ε = 1 a report, ε = 52 in total" in repr(made)
+    assert "rounds not stated" in repr(tv.dossier(survey()))
