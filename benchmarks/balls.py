@@ -1,6 +1,7 @@
 """Vectors in a ball: error beside PrivUnit's, bias, time and bytes of a report.
 
     python benchmarks/balls.py [--seeds 50000] [--numbers 2e8] [--dims 4 30 100 1000 10000] [--epsilons 1 2 4 8]
+                               [--lengths 0.3 0.5 1]
 
 - ratio: the squared error of one report of a unit vector over PrivUnit's with its best cap, both by formula. Bar: 1.05
   up to 1,000 dimensions.
@@ -11,6 +12,10 @@
   of the two largest coordinates. Both have a standard error; bar: 0.5%, beyond three of them.
 - ms: processor time of one report in Python, and of decoding one. Bar: 10 ms up to 1,000 dimensions.
 - bytes: of one report, and of the files that a device downloads. Bar: 16 bytes for a report.
+
+A second table, up to 1,000 dimensions, is of designs for vectors of one length |x|. It has the squared error of one
+report over PrivUnit's, whose device takes x/|x| or its opposite: "signs" of the best design without codewords for the
+centre, "ratio" of the design that is taken, both by formula, and "measured" as above.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from numpy.typing import NDArray
 
 import taskveil as tv
 from taskveil.client.mechanisms import BallResponse
-from taskveil.designs.means.ball import ball_veil
+from taskveil.designs.means.ball import ball_veil, best_response
 from taskveil.designs.problem import Problem
 from taskveil.peers.literature import PrivUnit
 from taskveil.veil import Veil
@@ -34,10 +39,11 @@ from taskveil.veil.decoders import BallDecoder
 Floats = NDArray[np.float64]
 
 
-def designed(dim: int, epsilon: float) -> Veil:
-    """The design for vectors of the unit ball."""
+def designed(dim: int, epsilon: float, length: float = 1.0) -> Veil:
+    """The design for vectors of one length in the unit ball."""
     rng = np.random.default_rng(0)
-    volunteers = rng.standard_normal((20, dim)) / math.sqrt(dim)
+    volunteers = rng.standard_normal((20, dim))
+    volunteers *= length / np.linalg.norm(volunteers, axis=1, keepdims=True)
     task, ball = tv.MeanTask(np.ones((1, dim))), tv.Ball(1.0, dim=dim)
     problem = Problem.of(volunteers, task, domain=ball)
     return ball_veil(problem, ball, np.arange(dim), epsilon, "means")
@@ -86,6 +92,29 @@ def bias(veil: Veil, vector: Floats, seeds: int) -> tuple[float, float, float]:
     return float(found[:, 0].mean()), float(found[:, 1].mean()), float(error)
 
 
+def measured(veil: Veil, vector: Floats, count: int) -> tuple[float, float]:
+    """The mean squared error of so many reports of a vector, and its standard error."""
+    X = np.tile(vector, (count, 1))
+    errors = ((veil.decode(veil.privatize(X)) - X) ** 2).sum(axis=1)
+    return float(errors.mean()), float(errors.std() / math.sqrt(count))
+
+
+def shorter(dim: int, epsilon: float, length: float) -> str:
+    """The row of a design for vectors of one length."""
+    veil = designed(dim, epsilon, length)
+    mechanism = veil.mechanism
+    assert isinstance(mechanism, BallResponse)
+    response, code = mechanism.response, mechanism.codewords
+    least = PrivUnit.of(dim, epsilon).error + 1.0 - length**2
+    signs = best_response(dim, epsilon)[2].variance(dim, length) / least
+    ratio = lean_of(response, dim, code.rows, mechanism.centres).variance(dim, length) / least
+    error, spread = measured(veil, length * vectors(dim)["random"], max(2000, 400_000 // dim))
+    return (
+        f"{dim:6d} {epsilon:3g} {length:4g}  {code.size:5d} {response.favoured:4d} {mechanism.centres:6d}  "
+        f"{signs:.3f}  {ratio:.3f}  {error / least:.3f} ({spread / least:.3f})"
+    )
+
+
 def milliseconds(call: object, times: int) -> float:
     """Processor time of one call."""
     assert callable(call)
@@ -102,6 +131,7 @@ def main() -> None:
     parser.add_argument("--numbers", type=float, default=2e8, help="numbers of codewords drawn for a bias, at most")
     parser.add_argument("--dims", type=int, nargs="+", default=[4, 30, 100, 1000, 10_000])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 2.0, 4.0, 8.0])
+    parser.add_argument("--lengths", type=float, nargs="+", default=[0.3, 0.5, 1.0], help="of the second table")
     options = parser.parse_args()
     print("dims   ε  rows codes   m  ratio  measured (±)     ms report, decode  bytes report, files   largest bias (±)")
     for dim in options.dims:
@@ -111,24 +141,28 @@ def main() -> None:
             assert isinstance(mechanism, BallResponse)
             response, code = mechanism.response, mechanism.codewords
             least = PrivUnit.of(dim, epsilon).error
-            ratio = lean_of(response, dim, code.rows).variance(dim) / least
-            X = np.tile(vectors(dim)["random"], (max(20, 40_000 // dim), 1))
+            ratio = lean_of(response, dim, code.rows, mechanism.centres).variance(dim) / least
+            X = np.tile(vectors(dim)["random"], (20, 1))
             reports = veil.privatize(X)
-            errors = ((veil.decode(reports) - X) ** 2).sum(axis=1) / least
-            spread = errors.std() / math.sqrt(len(X))
+            error, spread = measured(veil, X[0], max(20, 40_000 // dim))
             ms = milliseconds(lambda v=veil, x=X: v.privatize(x[:1]), 20)
             back = milliseconds(lambda v=veil, r=reports: v.estimates(r[:20]), 3) / 20
             size = veil.size
             cost = code.size // 2 * code.inner + code.rows * dim
             seeds = max(30, min(options.seeds, int(options.numbers) // cost))
             biases = {name: bias(veil, vector, seeds) for name, vector in vectors(dim).items()}
-            along, across, error = max(biases.values(), key=lambda one: max(abs(one[0]), abs(one[1])))
+            along, across, off = max(biases.values(), key=lambda one: max(abs(one[0]), abs(one[1])))
             print(
                 f"{dim:6d} {epsilon:3g} {code.rows:4d} {response.size:5d} {response.favoured:4d}  {ratio:.3f}  "
-                f"{errors.mean():.3f} ({spread:.3f})  {ms:8.2f} {back:8.3f}  {size.report_bytes:8d} "
-                f"{size.client_bytes:9d}   {100 * max(abs(along), abs(across)):.2f}% ({100 * error:.2f}%)",
+                f"{error / least:.3f} ({spread / least:.3f})  {ms:8.2f} {back:8.3f}  {size.report_bytes:8d} "
+                f"{size.client_bytes:9d}   {100 * max(abs(along), abs(across)):.2f}% ({100 * off:.2f}%)",
                 flush=True,
             )
+    print("dims   ε  |x|  codes    m centre  signs  ratio  measured (±)")
+    for dim in (dim for dim in options.dims if dim <= 1000):
+        for epsilon in options.epsilons:
+            for length in options.lengths:
+                print(shorter(dim, epsilon, length), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,20 +6,29 @@ import numpy as np
 
 from taskveil.client.device import Device
 from taskveil.client.latent_encoders import AttributeEncoder
-from taskveil.client.mechanisms import BallResponse, Response, SeededCodewords
+from taskveil.client.mechanisms import BallResponse, CentredBallResponse, Response, SeededCodewords
 from taskveil.client.networks import LEVELS
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.means.ball import normal_quantiles
 
 
 def ball_response(
-    dim: int, size: int, favoured: int, epsilon: float, *, rows: int = 0, quantiles: int = 2**12, radius: int = 2**19
+    dim: int,
+    size: int,
+    favoured: int,
+    epsilon: float,
+    *,
+    rows: int = 0,
+    quantiles: int = 2**12,
+    radius: int = 2**19,
+    kind: type[BallResponse] = BallResponse,
 ) -> BallResponse:
     reach = np.full(dim, radius)
-    return BallResponse(
+    centres = favoured if issubclass(kind, CentredBallResponse) else 0
+    return kind(
         region=BoxRegion(step=2.0**-19, low=-reach, high=reach),
         codewords=SeededCodewords(dim=dim, rows=rows, size=size, quantiles=normal_quantiles(quantiles)),
-        response=Response.calibrated(size=size, favoured=favoured, epsilon=epsilon),
+        response=Response.calibrated(size=size + centres, favoured=favoured, epsilon=epsilon),
     )
 
 
@@ -46,6 +55,10 @@ def ball_devices() -> dict[str, Device]:
         # Codewords of few numbers: many have the same score.
         "ball_ties": ball_device(4, ball_response(2, 128, 9, 3.0, quantiles=2)),
         "ball_matrix": ball_device(151, ball_response(151, 32, 10, 2.0, rows=7)),
+        "ball_centre": ball_device(5, ball_response(5, 64, 9, 3.0, kind=CentredBallResponse)),
+        # All codewords favoured, or as many as the centre has.
+        "ball_centre_all": ball_device(6, ball_response(3, 8, 8, 2.0, radius=40, kind=CentredBallResponse)),
+        "ball_centre_matrix": ball_device(151, ball_response(151, 32, 4, 4.0, rows=7, kind=CentredBallResponse)),
     }
 
 

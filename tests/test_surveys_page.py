@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,18 @@ def test_both_pages_say_how_far_reports_of_a_ball_are_from_privunits() -> None:
             rows, _, lean = best_response(dim, epsilon)
             assert rows == 0  # "Up to 1,000 dimensions it takes none"
             assert 1.0 < lean.variance(dim) / PrivUnit.of(dim, epsilon).error < 1.02
+
+
+def test_the_page_on_balls_says_what_codewords_for_the_centre_save() -> None:
+    rows = re.findall(r"^\| (4|30) \| (0\.\d) \| (.*) \|$", BALLS.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(rows) == 4
+    unit = []
+    for dim, length, ratios in rows:
+        for epsilon, ratio in zip((1.0, 2.0, 4.0, 8.0), ratios.split(" | "), strict=True):
+            _, _, lean = best_response(int(dim), epsilon, float(length))
+            least = PrivUnit.of(int(dim), epsilon).error
+            assert lean.variance(int(dim), float(length)) / (least + 1.0 - float(length) ** 2) == pytest.approx(
+                float(ratio), abs=6e-4
+            )
+            unit.append(lean.variance(int(dim)) / least)
+    assert f"{min(unit):.2f} to {max(unit):.2f} times PrivUnit's error" in BALLS.read_text(encoding="utf-8")

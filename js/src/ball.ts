@@ -39,16 +39,18 @@ export function seeded(region: Box, rows: number, size: number, quantiles: Float
   return sound ? { dim, rows, size, largest, table } : null;
 }
 
-/** A fresh seed, and the codewords that are drawn with a higher probability for k: those of its side, or of the other. */
-export function drawScores(code: Seeded, region: Box, k: Float64Array, source: Source): [bigint[], Float64Array] {
+/** A fresh seed, the scores of codewords for k's side or the other, and whether k favours its own. With codewords for the
+ * centre, those are the other side, and the scores are k's own in any case. */
+export function drawScores(code: Seeded, region: Box, k: Float64Array, centred: boolean, source: Source): [bigint[], Float64Array, boolean] {
   const drawn = words(source, 1);
   const seed: [number, number] = [drawn.getUint32(0, true), drawn.getUint32(4, true)];
   const radius = region.high[0]!;
   const vector = inside(k, radius);
   const whole = radius * FINE;
   const length = Math.min(Math.floor(Math.sqrt(squared(vector)) * FINE), whole);
-  const own = Number(uniformBelow(source, BigInt(2 * whole))) < whole + length;
-  return [seed.map(BigInt), scores(code, seed, own ? vector : vector.map((v) => -v))];
+  const other = centred ? 0 : whole;
+  const own = Number(uniformBelow(source, BigInt(whole + other))) < other + length;
+  return [seed.map(BigInt), scores(code, seed, own || centred ? vector : vector.map((v) => -v)), own];
 }
 
 /** Whole numbers in the ball: those outside are pulled straight towards zero. */

@@ -4,7 +4,7 @@ import { fail } from "./errors.js";
 import { hex, join } from "./wire.js";
 
 /** The newest that is read here. */
-const SCHEMA = 8;
+const SCHEMA = 9;
 /** The schema from which on there is such an encoder, mechanism, group or field; the others have been there from the first. */
 const SINCE = new Map([
   ["tabled_encoder", 2],
@@ -19,6 +19,7 @@ const SINCE = new Map([
   ["words", 8],
   ["attribute_encoder", 8],
   ["ball_response", 8],
+  ["centred_ball_response", 9],
 ]);
 /** Bytes of a manifest, and of the weights' header. */
 export const MOST_MANIFEST = 2 ** 20;

@@ -21,7 +21,7 @@ export type Mechanism =
   | { kind: "lattice_codebook"; region: Box; lattice: Lattice; response: Response }
   | { kind: "sum_codebook"; region: Box; sums: Sums; response: Response }
   | { kind: "level_response"; region: Box; groups: Group[] }
-  | { kind: "ball_response"; region: Box; codewords: Seeded; response: Response };
+  | { kind: "ball_response"; region: Box; codewords: Seeded; centred: boolean; response: Response };
 
 /** Any floats → the numbers of a report. */
 export function randomise(mechanism: Mechanism, latents: Float64Array, source: Source): bigint[] {
@@ -38,9 +38,11 @@ export function randomise(mechanism: Mechanism, latents: Float64Array, source: S
     case "lattice_codebook":
       return digits(respond(mechanism.response, [nearest(mechanism.lattice, k)], source), mechanism.response.size);
     case "ball_response": {
-      const { codewords, region, response } = mechanism;
-      const [seed, scores] = drawScores(codewords, region, k, source);
-      return [...seed, respond(response, best(scores, response.favoured), source)];
+      const { centred, codewords, region, response } = mechanism;
+      const [seed, scores, own] = drawScores(codewords, region, k, centred, source);
+      const nearest = best(scores, response.favoured);
+      const centre = nearest.map((_, i) => codewords.size + i); // the last codewords stand for it
+      return [...seed, respond(response, centred && !own ? centre : nearest, source)];
     }
     case "sum_codebook": {
       const { sums, response } = mechanism;

@@ -23,6 +23,7 @@ const CODED = {
   sum_codebook: "region codewords sizes branches response",
   level_response: "region groups",
   ball_response: "region codewords response",
+  centred_ball_response: "region codewords response",
 };
 
 /** Builds parts; a field that no part has is refused, since it may change what the others mean. */
@@ -206,10 +207,11 @@ export class Parts {
     if (m.kind === "level_response") return { kind: m.kind, region, groups: this.groups(m.groups, region) };
     const response = this.response(m.response);
     if (m.kind === "sum_codebook") return { kind: m.kind, region, sums: this.sums(m, region, response), response };
-    if (m.kind === "ball_response") {
-      const codewords = this.seeded(m.codewords, region);
-      need(response.size === BigInt(codewords.size), "response of a ball");
-      return { kind: m.kind, region, codewords, response };
+    const centred = m.kind === "centred_ball_response"; // as many codewords more as are favoured stand for the centre
+    if (centred || m.kind === "ball_response") {
+      const [codewords, { favoured }] = [this.seeded(m.codewords, region), response];
+      need(response.size === BigInt(codewords.size + (centred ? favoured : 0)) && favoured <= codewords.size, "response of a ball");
+      return { kind: "ball_response", region, codewords, centred, response };
     }
     const points = this.lattice(m.lattice, region);
     need(response.size === size(points) && response.favoured === 1, "lattice response");

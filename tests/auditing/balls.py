@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 import taskveil as tv
 from balls import attributes
-from taskveil.client.mechanisms import BallResponse, Response, SeededCodewords
+from taskveil.client import entropy
+from taskveil.client.mechanisms import BallResponse, CentredBallResponse, Response, SeededCodewords
 from taskveil.client.regions import BoxRegion
 from taskveil.designs.means.ball import normal_quantiles
 from taskveil.veil.decoders import BallDecoder
@@ -17,10 +19,11 @@ from taskveil.veil.decoders import BallDecoder
 def ball_veil(epsilon: float, kind: type[BallResponse] = BallResponse) -> tv.Veil:
     codewords = SeededCodewords(dim=2, rows=0, size=16, quantiles=normal_quantiles(256))
     reach = np.full(2, 2**19)
+    centres = 4 if issubclass(kind, CentredBallResponse) else 0
     mechanism = kind(
         region=BoxRegion(step=2.0**-19, low=-reach, high=reach),
         codewords=codewords,
-        response=Response.calibrated(size=16, favoured=4, epsilon=epsilon),
+        response=Response.calibrated(size=16 + centres, favoured=4, epsilon=epsilon),
     )
     decoder = BallDecoder(codewords=codewords, places=np.arange(2), scale=1.0, offset=np.zeros(2))
     return tv.Veil(encoder=attributes(2, 2), mechanism=mechanism, decoder=decoder, task=None, method="museum")
@@ -69,3 +72,20 @@ class RepeatedMembers(BallResponse):
         best = super().favoured(seeds, vectors)
         best[:, :, 1] = np.where(vectors[:, :, 0] > 0, best[:, :, 0], best[:, :, 1])
         return best
+
+
+class CentreAndDirection(CentredBallResponse):
+    """Where the centre is favoured, the nearest codewords are too: 2m of them, so that every codeword that is not
+    favoured is drawn more rarely than where m are."""
+
+    def __call__(self, latents: np.ndarray) -> np.ndarray:
+        k, seeds = self.inside(self.region.enforce(latents)), super().__call__(latents)[:, :2]
+        part, draws = self._likely(k)
+        own = entropy.uniform_below(draws, len(k)) < part
+        nearest, centre = (self._sets(seeds, k, np.full(len(k), side)) for side in (True, False))
+        both = replace(self.response, favoured=2 * self.centres)(np.hstack([nearest, centre]))
+        return np.column_stack([seeds, np.where(own, self.response(nearest), both)])
+
+    def _both(self, reports: np.ndarray, k: np.ndarray) -> np.ndarray:
+        nearest, centre = super()._both(reports, k)
+        return np.stack([nearest, nearest | centre])

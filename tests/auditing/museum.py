@@ -203,6 +203,14 @@ BROKEN = [
         trials=2_000,
     ),
     Exhibit(
+        name="a ball's centre favoured beside the nearest codewords",
+        make=lambda: balls.ball_veil(2.0, balls.CentreAndDirection),
+        epsilon=2.0,
+        by=("bound",),
+        dim=2,
+        trials=40_000,
+    ),
+    Exhibit(
         name="a ball's response 1% above e^ε",
         make=lambda: balls.ball_veil(1.0, balls.Understated),
         epsilon=1.0,

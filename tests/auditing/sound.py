@@ -10,6 +10,7 @@ from auditing import balls, blocks, foreign, leaks, mixed
 from auditing.exhibits import WIDE, codebook_veil, laplace, laplace_veil, lattice_veil, stage, sum_veil
 from auditing.levels import NearestLevel, level_veil
 from auditing.museum import Exhibit
+from taskveil.client.mechanisms import CentredBallResponse
 
 
 def codebook_for(epsilon: float) -> tv.Veil:
@@ -70,6 +71,13 @@ SOUND = [
     Exhibit(name="a plane, ε = 1", make=lambda: blocks.plane_veil(1.0), epsilon=1.0, dim=2),
     Exhibit(name="words, in planes too large to list", make=blocks.words_veil, epsilon=9.0, mixed=True),
     Exhibit(name="vectors in a ball, ε = 2", make=lambda: balls.ball_veil(2.0), epsilon=2.0, dim=2, trials=40_000),
+    Exhibit(
+        name="vectors in a ball with a centre, ε = 2",
+        make=lambda: balls.ball_veil(2.0, CentredBallResponse),
+        epsilon=2.0,
+        dim=2,
+        trials=40_000,
+    ),
     Exhibit(
         name="vectors in a ball in their own direction, ε = 2",
         make=lambda: balls.ball_veil(2.0, balls.OwnDirection),

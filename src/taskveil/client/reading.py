@@ -46,6 +46,7 @@ from taskveil.client.latent_encoders import (
 from taskveil.client.mechanisms import (
     BallResponse,
     BlockGroup,
+    CentredBallResponse,
     Codebook,
     Laplace,
     LatticeCodebook,
@@ -64,7 +65,7 @@ from taskveil.client.signatures import verify
 from taskveil.client.trees import TreeEncoder
 from taskveil.errors import ReleaseError, VersionError
 
-SCHEMA = 8
+SCHEMA = 9
 """The newest schema that this module reads."""
 SINCE = {
     "tabled_encoder": 2,
@@ -81,6 +82,7 @@ SINCE = {
     "survey_task": 8,
     "attribute_encoder": 8,
     "ball_response": 8,
+    "centred_ball_response": 9,
 }
 """The first schema with this encoder, mechanism, group, field or task; the others exist since schema 1."""
 CLIENT, SERVER = "client", "server"
@@ -112,6 +114,7 @@ MECHANISMS: Kinds = {
     "sum_codebook": SumCodebook,
     "level_response": LevelResponse,
     "ball_response": BallResponse,
+    "centred_ball_response": CentredBallResponse,
 }
 FIELDS: Kinds = {
     "fields": Fields,

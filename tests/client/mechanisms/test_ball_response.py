@@ -12,12 +12,14 @@ from scipy.stats import chisquare
 
 from balls import ball_devices, ball_response
 from taskveil.client import entropy
-from taskveil.client.mechanisms import BallResponse, SeededCodewords
+from taskveil.client.mechanisms import BallResponse, CentredBallResponse, Response, SeededCodewords
 from taskveil.client.mechanisms.seeded_codewords import seeded_words
 from taskveil.errors import MechanismError
 
 HOSTILE = np.array([[np.nan] * 5, [np.inf] * 5, [-np.inf] * 5, [1e308] * 5, [-1e308] * 5, [5e-324] * 5, [-0.0] * 5])
 SMALL = ball_response(5, 8, 3, 1.0)
+CENTRED = ball_response(5, 8, 3, 1.0, kind=CentredBallResponse)
+BOTH = pytest.mark.parametrize("mechanism", [SMALL, CENTRED], ids=["signs", "centre"])
 
 
 def seeds(count: int, start: int = 0) -> np.ndarray:
@@ -59,13 +61,16 @@ def test_scores_are_those_of_whole_numbers_bit_by_bit(name: str) -> None:
         assert found.tolist() == written_out(mechanism.codewords, seed, vector)
 
 
-def test_the_guarantee_holds_in_fractions_for_any_two_vectors() -> None:
-    """P[report | k] from both favoured sets and the probability of the sign, without logarithms."""
-    mechanism, response = SMALL, SMALL.response
+@BOTH
+def test_the_guarantee_holds_in_fractions_for_any_two_vectors(mechanism: BallResponse) -> None:
+    """P[report | k] from both favoured sets and the probability of the first, without logarithms."""
+    response = mechanism.response
     k = mechanism.inside(mechanism.region.enforce(np.vstack([HOSTILE, np.random.default_rng(0).normal(size=(9, 5))])))
     part, draws = mechanism._likely(k)
     for seed in seeds(20):
         sides = [mechanism.favoured(np.tile(seed, (len(k), 1)), side[:, None])[:, 0] for side in (k, -k)]
+        if mechanism.centres:
+            sides[1] = np.tile([8, 9, 10], (len(k), 1))
         for code in range(response.size):
             found = []
             for row in range(len(k)):
@@ -75,6 +80,64 @@ def test_the_guarantee_holds_in_fractions_for_any_two_vectors() -> None:
             assert max(found) / min(found) <= Fraction(response.a, response.b)
             said = mechanism.log_likelihood(np.array([[*seed, code]]), k * mechanism.region.step)[0]
             assert np.allclose(np.exp(said + 64 * math.log(2)), [float(one) for one in found], rtol=1e-9)
+
+
+@pytest.mark.parametrize("radius", [1000, 2**19])
+def test_a_centred_report_favours_the_vector_as_often_as_it_is_long(
+    radius: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The probability is |k|/radius down to 2^-16 of a grid step: the draw below that number favours the nearest
+    codewords, and the next draw the centre."""
+    mechanism = ball_response(2, 8, 3, 1.0, radius=radius, kind=CentredBallResponse)
+    drawn: list[tuple[int, int]] = []
+    sets: list[np.ndarray] = []
+
+    def draws(bound: int, count: int) -> np.ndarray:
+        drawn.append((bound, count))
+        return np.array([part[0] - 1, part[0]])
+
+    k = np.array([[3, 4], [0, 0], [radius, 0], [1, 1]])
+    monkeypatch.setattr(entropy, "uniform_below", draws)
+    monkeypatch.setattr(
+        "taskveil.client.mechanisms.response.Response.__call__", lambda _, found: sets.append(found) or found[:, 0]
+    )
+    for vector, length in zip(k, (5 << 16, 0, radius << 16, math.isqrt(2 << 32)), strict=True):
+        part, whole = mechanism._likely(vector[None])
+        assert (part[0], whole) == (length, radius << 16)
+        mechanism(np.tile(vector * mechanism.region.step, (2, 1)))
+        assert drawn[-1] == (whole, 2)
+        assert sets[-1][0].max() < 8
+        assert sets[-1][1].tolist() == [8, 9, 10]
+
+
+def test_a_centred_report_takes_the_same_work_for_every_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long vectors never favour the centre, zero always does: scores are computed for both, and as much is drawn."""
+    work: list[object] = []
+    scores = SeededCodewords.scores
+    monkeypatch.setattr(
+        SeededCodewords, "scores", lambda *given: work.append([one.shape for one in given[1:]]) or scores(*given)
+    )
+    for value in (0.0, 1.0, 0.2, np.nan):
+        rng, taken = np.random.default_rng(3), 0
+
+        def bits(count: int, rng: np.random.Generator = rng) -> bytes:
+            nonlocal taken
+            taken += count
+            return rng.bytes(count)
+
+        monkeypatch.setattr(entropy, "system_bytes", bits)
+        CENTRED(np.full((50, 5), value))
+        work.append(taken)
+    assert work[0] == [(50, 2), (50, 1, 5)]
+    assert work == work[:2] * 4
+
+
+def test_codewords_of_the_centre_have_no_direction() -> None:
+    for device in ball_devices().values():
+        code = device.mechanism.codewords
+        found = code.directions(seeds(3), np.array([code.size - 1, code.size, code.size + 5]))
+        assert found[0].any()
+        assert not found[1:].any()
 
 
 def test_every_favoured_set_has_m_members() -> None:
@@ -97,15 +160,18 @@ def test_vectors_end_inside_the_ball_and_keep_their_direction() -> None:
     assert (mechanism.inside(mechanism.region.enforce(HOSTILE))[[0, -1]] == 0).all()
 
 
-def test_reports_are_drawn_with_the_probabilities_that_are_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+@BOTH
+def test_reports_are_drawn_with_the_probabilities_that_are_stated(
+    mechanism: BallResponse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For one seed, the counts of codes; 10% more in the largest is noticed."""
     monkeypatch.setattr("taskveil.client.mechanisms.ball_response._fresh_seeds", lambda n: np.tile([[5, 7]], (n, 1)))
     x = np.array([[0.1, -0.5, 0.2, 0.0, 0.3]])
-    count = 200_000
-    codes = SMALL(np.repeat(x, count, axis=0))[:, 2]
-    seen = np.bincount(codes, minlength=8)
-    every = np.column_stack([np.tile([[5, 7]], (8, 1)), np.arange(8)])
-    chances = np.exp(SMALL.log_likelihood(every, x)[:, 0] + 64 * math.log(2))
+    count, size = 200_000, mechanism.response.size
+    codes = mechanism(np.repeat(x, count, axis=0))[:, 2]
+    seen = np.bincount(codes, minlength=size)
+    every = np.column_stack([np.tile([[5, 7]], (size, 1)), np.arange(size)])
+    chances = np.exp(mechanism.log_likelihood(every, x)[:, 0] + 64 * math.log(2))
     assert abs(chances.sum() - 1) < 1e-9
     assert chisquare(seen, chances * count).pvalue > 1e-6
     wrong = chances.copy()
@@ -113,12 +179,13 @@ def test_reports_are_drawn_with_the_probabilities_that_are_stated(monkeypatch: p
     assert chisquare(seen, wrong / wrong.sum() * count).pvalue < 1e-6
 
 
-def test_seeds_do_not_depend_on_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+@BOTH
+def test_seeds_do_not_depend_on_the_record(mechanism: BallResponse, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = []
     for value in (0.0, 1.0, np.nan):
         rng = np.random.default_rng(3)
         monkeypatch.setattr(entropy, "system_bytes", rng.bytes)
-        taken.append(SMALL(np.full((50, 5), value))[:, :2])
+        taken.append(mechanism(np.full((50, 5), value))[:, :2])
     assert (taken[0] == taken[1]).all()
     assert (taken[0] == taken[2]).all()
     assert len(np.unique(taken[0])) == 100
@@ -165,5 +232,13 @@ def test_parts_that_do_not_fit_are_refused() -> None:
         {"region": replace(region, low=0 * region.low, high=0 * region.high)},
         {"region": replace(region, low=-(2**40) + 0 * region.low, high=2**40 + 0 * region.high)},
     ):
-        with pytest.raises(MechanismError):
-            replace(SMALL, **change)
+        for mechanism in (SMALL, CENTRED):
+            with pytest.raises(MechanismError):
+                replace(mechanism, **change)
+
+
+@pytest.mark.parametrize(("size", "favoured"), [(8, 3), (10, 3), (12, 3), (11, 2), (17, 9)])
+def test_as_many_codewords_as_are_favoured_stand_for_the_centre(size: int, favoured: int) -> None:
+    """And all favoured ones must be there: of 17, with 9 for the centre, 8 are left."""
+    with pytest.raises(MechanismError):
+        replace(CENTRED, response=Response.calibrated(size=size, favoured=favoured, epsilon=1.0))

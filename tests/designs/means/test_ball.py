@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import taskveil as tv
 from balls import ball_response
-from taskveil.client.mechanisms import BallResponse
-from taskveil.designs.means.ball import best_response, normal_quantiles
+from taskveil.client.mechanisms import BallResponse, CentredBallResponse, Response
+from taskveil.designs.means.ball import best_favoured, best_response, normal_quantiles
 from taskveil.peers.literature import PrivUnit
 from taskveil.veil.channels import channel_of
 from taskveil.veil.channels.ball import favoured_moments, lean_of
@@ -48,19 +50,70 @@ def test_moments_of_very_many_directions_are_those_of_a_part_of_the_circle() -> 
     assert abs(squares / count / ((angle + np.sin(angle) * np.cos(angle)) / np.pi) - 1) < 1e-5
 
 
-def test_a_matrix_leaves_reports_unbiased() -> None:
-    """Reports of sparse, flat and random vectors, and what is expected of them."""
-    dim, mechanism = 40, ball_response(40, 32, 5, 3.0, rows=8)
-    lean = lean_of(mechanism.response, dim, 8)
+@pytest.mark.parametrize("kind", [BallResponse, CentredBallResponse])
+@pytest.mark.parametrize(("dim", "rows"), [(6, 0), (40, 8)])
+@pytest.mark.parametrize("length", [1.0, 0.4, 0.001])
+def test_reports_of_vectors_of_any_length_are_unbiased(
+    dim: int, rows: int, length: float, kind: type[BallResponse]
+) -> None:
+    """Reports of sparse, flat and random vectors, and what is expected of them. A matrix makes no difference."""
+    mechanism = ball_response(dim, 32, 5, 3.0, rows=rows, kind=kind)
+    lean = lean_of(mechanism.response, dim, rows, mechanism.centres)
     for vector in (np.eye(dim)[0], np.ones(dim), np.random.default_rng(5).standard_normal(dim)):
         unit = vector / np.linalg.norm(vector)
-        reports = mechanism(np.tile(unit, (20_000, 1)))
+        reports = mechanism(np.tile(length * unit, (20_000, 1)))
         found = mechanism.codewords.directions(reports[:, :2], reports[:, 2])
-        off = found / lean.mean - unit
+        off = found / lean.mean - length * unit
         assert (np.abs(off.mean(axis=0)) < 5 * off.std(axis=0) / np.sqrt(len(off))).all()
         along, errors = (found @ unit) ** 2, (off**2).sum(axis=1)
-        assert abs(along.mean() - lean.along) < 5 * along.std() / np.sqrt(len(off))
-        assert abs(errors.mean() - lean.variance(dim)) < 5 * errors.std() / np.sqrt(len(off))
+        expected = lean.along if lean.centre is None else length * lean.along + (1 - length) * lean.centre
+        assert abs(along.mean() - expected) < 5 * along.std() / np.sqrt(len(off))
+        assert abs(errors.mean() - lean.variance(dim, length)) < 5 * errors.std() / np.sqrt(len(off))
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize(("dim", "epsilon", "lengths"), [(2, 1.0, [0.1]), (4, 4.0, [0.9, 0.1]), (30, 8.0, [0.3])])
+def test_the_number_of_favoured_codewords_is_the_best_of_all(
+    dim: int, epsilon: float, lengths: list[float], centred: bool
+) -> None:
+    _, lean = best_favoured(64, dim, 0, epsilon, lengths, centred)
+    errors = []
+    for favoured in range(1, 33):
+        centres = favoured if centred else 0
+        response = Response.calibrated(size=64 + centres, favoured=favoured, epsilon=epsilon)
+        errors.append(lean_of(response, dim, 0, centres).variance(dim, lengths))
+    assert lean.variance(dim, lengths) == min(errors)
+
+
+@pytest.mark.parametrize("dim", [4, 30])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
+def test_codewords_stand_for_the_centre_where_this_costs_less(dim: int, epsilon: float) -> None:
+    """Never on the sphere. Of short vectors reports cost at most a hundredth more than the better form."""
+    assert best_response(dim, epsilon)[2].centre is None
+    for length in (0.1, 0.3, 0.5, 0.8):
+        _, _, lean = best_response(dim, epsilon, length)
+        forms = [best_favoured(4096, dim, 0, epsilon, length, centred)[1] for centred in (False, True)]
+        errors = [form.variance(dim, length) for form in forms]
+        assert lean.variance(dim, length) <= 1.01 * min(errors)
+        if max(errors) > 1.01 * min(errors):
+            assert (lean.centre is None) == (errors[0] < errors[1])
+
+
+@pytest.mark.parametrize("radius", [1.0, 7.0])
+def test_a_design_for_short_vectors_has_codewords_for_the_centre(radius: float) -> None:
+    """And its expected loss is that of its reports, for a K that weighs attributes differently too."""
+    rng = np.random.default_rng(4)
+    unit = people(300, 4)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    K = np.diag([1.0, 1.2, 0.8, 1.0])
+    for length, kind in ((1.0, BallResponse), (0.3, CentredBallResponse)):
+        X = radius * length * unit
+        veil = tv.design(X, tv.MeanTask(K), epsilon=4.0, domain=tv.Ball(radius))
+        assert type(veil.mechanism) is kind
+        several = radius * np.concatenate([unit, unit * rng.random((300, 1)), 0.0 * unit[:100]])
+        several = np.tile(several, (30, 1))
+        losses = (((veil.decode(veil.privatize(several)) - several) @ K.T) ** 2).sum(axis=1)
+        assert abs(losses.mean() - veil.loss(several).mean) < 5 * losses.std() / np.sqrt(len(losses))
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4, 30, 100, 1000, 10_000])
@@ -109,9 +162,13 @@ def test_levels_are_kept_where_they_cost_less() -> None:
     assert alike.loss(X).mean < boxed.loss(X).mean
 
 
-def test_a_release_comes_back_the_same(tmp_path: object) -> None:
+@pytest.mark.parametrize(("length", "schema"), [(1.0, 8), (0.2, 9)])
+def test_a_release_comes_back_the_same(length: float, schema: int) -> None:
+    """Readers of schema 8 know directions, and are asked to be updated for codewords of the centre."""
     X = people(300, 150)
-    veil = tv.design(X, tv.MeanTask(np.eye(150)), epsilon=1.0, domain=tv.Ball(1.0))
+    X *= length / np.linalg.norm(X, axis=1, keepdims=True)
+    veil = tv.design(X, tv.MeanTask(np.eye(150)), epsilon=4.0, domain=tv.Ball(1.0))
+    assert json.loads(veil.files()["client/manifest.json"])["schema"] == schema
     again = tv.Veil.from_files(veil.files())
     reports = veil.privatize(X)
     assert (again.decode(reports) == veil.decode(reports)).all()

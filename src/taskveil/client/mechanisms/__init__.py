@@ -1,6 +1,6 @@
 """The mechanisms: one file each, which begins with its guarantee and the proof."""
 
-from taskveil.client.mechanisms.ball_response import BallResponse
+from taskveil.client.mechanisms.ball_response import BallResponse, CentredBallResponse
 from taskveil.client.mechanisms.base import Mechanism
 from taskveil.client.mechanisms.codebook import Codebook, Stage
 from taskveil.client.mechanisms.laplace import Laplace
@@ -14,6 +14,7 @@ from taskveil.client.mechanisms.sum_codebook import SumCodebook
 __all__ = [
     "BallResponse",
     "BlockGroup",
+    "CentredBallResponse",
     "Codebook",
     "Laplace",
     "Lattice",

@@ -13,6 +13,11 @@ can weaken the bound. All draws are made in whole numbers from the operating sys
 unit vector, over seeds, is κ times the favoured direction u, with κ the same for every u. A vector x of length |x| ≤ 1
 favours u = x/|x| with probability (1 + |x|)/2, else −u, so that the mean of the reported vector over κ is x itself.
 
+**Short vectors.** `CentredBallResponse` has m more codewords, which stand for the centre. With probability |x| it
+favours the m codewords nearest to u, otherwise the m of the centre, never both. The steps above hold with "direction or
+centre" in place of "sign": exactly m of K + m codewords are favoured. The mean is κ |x| u = κ x again, and the reported
+vector is more often zero for a short vector than for a long one (docs/theory/balls.md).
+
 This module ships to devices: numpy and the standard library only.
 """
 
@@ -50,12 +55,17 @@ class BallResponse(ResponseMechanism):
         dim, radius, code = self.region.dim, self.radius, self.codewords
         if radius < 1 or (self.region.low != -radius).any() or (self.region.high != radius).any():
             raise MechanismError("the region of a ball is a cube around zero.")
-        if code.dim != dim or code.size != self.response.size:
+        if code.dim != dim or code.size != self.response.size - self.centres or code.size < self.response.favoured:
             raise MechanismError("codewords must have the region's dimensions and be as many as the response has.")
         # A vector in the ball has ‖k‖₁ ≤ √d · radius.
         far = (math.isqrt(dim - 1) + 1) * radius
         if max(dim * radius**2, max(code.rows, 1) * (far + 1) * code.largest, 2 * radius << 16) >= EXACT:
             raise MechanismError("scores are too large to be exact; use a coarser grid.")
+
+    @property
+    def centres(self) -> int:
+        """How many of the codewords stand for the centre: the last ones."""
+        return 0
 
     @property
     def radius(self) -> int:
@@ -83,29 +93,42 @@ class BallResponse(ResponseMechanism):
         return np.asarray(self.inside(self.region.enforce(latents)) * self.region.step, dtype=np.float64)
 
     def _likely(self, k: Integers) -> tuple[Integers, int]:
-        """Vectors in the ball (N, d) → how many of all draws (the second number) favour their own direction (N,).
+        """Vectors in the ball (N, d) → how many of all draws (the second number) favour their own direction (N,)."""
+        length, whole = self._lengths(k)
+        return whole + length, 2 * whole
 
-        Lengths are in steps of 2^-16 of the grid's.
-        """
+    def _lengths(self, k: Integers) -> tuple[Integers, int]:
+        """Vectors in the ball (N, d) → their lengths (N,) and the radius, in steps of 2^-16 of the grid's."""
         whole = self.radius << 16
         length = np.floor(np.sqrt((k * k).sum(axis=1).astype(np.float64)) * 2.0**16).astype(np.int64)
-        return whole + np.minimum(length, whole), 2 * whole
+        return np.minimum(length, whole), whole
+
+    def _sets(self, seeds: Integers, k: Integers, own: Bools) -> Integers:
+        """The favoured codewords (N, m) of vectors (N, d), some of which favour their own direction (N,)."""
+        return self.favoured(seeds, np.where(own[:, None], k, -k)[:, None])[:, 0]
 
     def favoured(self, seeds: Integers, vectors: Integers) -> Integers:
         """Seeds (N, 2) and vectors (N, M, d) → the codewords of highest score (N, M, m)."""
-        size, favoured = self.response.size, self.response.favoured
+        size, favoured = self.codewords.size, self.response.favoured
         best = np.empty((*vectors.shape[:2], favoured), dtype=np.int64)
         for some in blocks(len(seeds), size * vectors.shape[1]):
             scores = self.codewords.scores(seeds[some], vectors[some])
             best[some] = top(scores.reshape(-1, size), favoured).reshape(*scores.shape[:2], favoured)
         return best
 
-    def _favours(self, codes: Integers, scores: Floats) -> Bools:
-        """Numbers of codewords (N,) and scores (N, M, size) → whether each is among the m highest (N, M): whether fewer
-        than m come before it. No scores are sorted."""
-        own = np.take_along_axis(scores, codes[:, None, None], axis=2)
-        level = (scores == own) & (np.arange(self.response.size) < codes[:, None, None])
+    def _favours(self, reports: Integers, k: Integers) -> Bools:
+        """Reports (N, 3) and vectors (M, d) → whether the codeword is among the m of highest score (N, M): whether
+        fewer than m come before it. No scores are sorted."""
+        scores = self.codewords.scores(reports[:, :2], np.broadcast_to(k, (len(reports), *k.shape)))
+        codes = reports[:, 2, None, None]
+        own = np.take_along_axis(scores, codes, axis=2)
+        level = (scores == own) & (np.arange(self.codewords.size) < codes)
         return np.asarray((scores > own).sum(axis=2) + level.sum(axis=2) < self.response.favoured)
+
+    def _both(self, reports: Integers, k: Integers) -> Bools:
+        """Reports (N, 3) and vectors (M, d) → whether the codeword is favoured (2, N, M): where vectors favour their
+        own direction, and where they do not."""
+        return self._favours(reports, np.concatenate([k, -k])).reshape(-1, 2, len(k)).swapaxes(0, 1)
 
     def __call__(self, latents: Floats) -> Integers:
         """Any floats (N, d) → reports (N, 3)."""
@@ -113,21 +136,16 @@ class BallResponse(ResponseMechanism):
         seeds = _fresh_seeds(len(k))
         part, draws = self._likely(k)
         own = entropy.uniform_below(draws, len(k)) < part
-        codes = self.response(self.favoured(seeds, np.where(own[:, None], k, -k)[:, None])[:, 0])
-        return np.column_stack([seeds, codes])
+        return np.column_stack([seeds, self.response(self._sets(seeds, k, own))])
 
     def log_likelihood(self, reports: Integers, latents: Floats) -> Floats:
-        """(N, M): −64 ln 2 for the seed, and ln of the mean of a/T or b/T over both signs."""
+        """(N, M): −64 ln 2 for the seed, and ln of the mean of a/T or b/T over what the vector may favour."""
         k = self.inside(self.region.enforce(latents))
         part, draws = self._likely(k)
-        both, chances = np.concatenate([k, -k]), np.empty((len(reports), len(k)))
-        for some in blocks(len(reports), max(both.size, len(both) * self.response.size)):
-            seeds, codes = reports[some, :2], reports[some, 2]
-            favoured = self._favours(
-                codes, self.codewords.scores(seeds, np.broadcast_to(both, (len(seeds), *both.shape)))
-            )
-            found = np.exp(self.response.log_chances(favoured))
-            chances[some] = (part * found[:, : len(k)] + (draws - part) * found[:, len(k) :]) / draws
+        chances = np.empty((len(reports), len(k)))
+        for some in blocks(len(reports), 2 * max(k.size, len(k) * self.response.size)):
+            own, other = np.exp(self.response.log_chances(self._both(reports[some], k)))
+            chances[some] = (part * own + (draws - part) * other) / draws
         return np.log(chances) - 64.0 * math.log(2.0)
 
     def fault(self, k: Integers) -> str | None:
@@ -139,10 +157,32 @@ class BallResponse(ResponseMechanism):
             return "A vector lies outside the ball."
         seeds = _fresh_seeds(len(k))
         sets = np.sort(self.favoured(seeds, k[:, None])[:, 0], axis=1)
-        distinct = (np.diff(sets, axis=1) > 0).all() and sets.min() >= 0 and sets.max() < self.response.size
+        distinct = (np.diff(sets, axis=1) > 0).all() and sets.min() >= 0 and sets.max() < self.codewords.size
         if not distinct or sets.shape[1] != self.response.favoured:
             return "A favoured set has not exactly m distinct members."
         return None
+
+
+class CentredBallResponse(BallResponse):
+    """ε-LDP as a `BallResponse`, with m more codewords that stand for the centre."""
+
+    @property
+    def centres(self) -> int:
+        """As many as are favoured."""
+        return self.response.favoured
+
+    def _likely(self, k: Integers) -> tuple[Integers, int]:
+        return self._lengths(k)
+
+    def _sets(self, seeds: Integers, k: Integers, own: Bools) -> Integers:
+        # The nearest are found in any case: the time does not say which were favoured.
+        nearest = self.favoured(seeds, k[:, None])[:, 0]
+        return np.where(own[:, None], nearest, self.codewords.size + np.arange(self.centres))
+
+    def _both(self, reports: Integers, k: Integers) -> Bools:
+        last = self.codewords.size - 1
+        centre = np.broadcast_to(reports[:, 2:] > last, (len(reports), len(k)))
+        return np.stack([self._favours(np.minimum(reports, [2**32, 2**32, last]), k) & ~centre, centre])
 
 
 def _fresh_seeds(count: int) -> Integers:

@@ -115,11 +115,13 @@ class SeededCodewords:
         return scores
 
     def directions(self, seeds: Integers, codes: Integers) -> Floats:
-        """Seeds (N, 2) and numbers of codewords (N,) → unit vectors v (N, dim); Wᵀ v where there is a matrix."""
+        """Seeds (N, 2) and numbers of codewords (N,) → unit vectors v (N, dim), Wᵀ v where there is a matrix; zero for
+        numbers from `size` on."""
         words, half = -(-self.inner // 2), self.size // 2
         places = (codes % half)[:, None] * words + np.arange(words)
         found = self._numbers(seeded_words(seeds, places), self.inner)
-        found *= np.where(codes < half, 1.0, -1.0)[:, None] / np.linalg.norm(found, axis=1, keepdims=True)
+        sign = np.where(codes < half, 1.0, np.where(codes < self.size, -1.0, 0.0))
+        found *= sign[:, None] / np.linalg.norm(found, axis=1, keepdims=True)
         if not self.rows:
             return found
         wide = np.zeros((len(codes), self.dim))

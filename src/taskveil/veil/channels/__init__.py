@@ -6,7 +6,15 @@ mechanism is a new class here and a line in `CHANNELS`; `channel.py` lists the q
 
 from __future__ import annotations
 
-from taskveil.client.mechanisms import BallResponse, Codebook, Laplace, LatticeCodebook, LevelResponse, SumCodebook
+from taskveil.client.mechanisms import (
+    BallResponse,
+    CentredBallResponse,
+    Codebook,
+    Laplace,
+    LatticeCodebook,
+    LevelResponse,
+    SumCodebook,
+)
 from taskveil.veil.channels.ball import ball_channel
 from taskveil.veil.channels.channel import (
     CHANNELS,
@@ -25,6 +33,7 @@ __all__ = ["CHANNELS", "Channel", "Codes", "Encoded", "SumsShape", "UnbiasedScor
 
 CHANNELS |= {
     BallResponse: ball_channel,
+    CentredBallResponse: ball_channel,
     Codebook: ListedChannel,
     Laplace: LaplaceChannel,
     LatticeCodebook: lattice_channel,

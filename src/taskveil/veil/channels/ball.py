@@ -1,4 +1,4 @@
-"""The channel of vectors in a ball: a report is a random direction that leans towards the record."""
+"""The channel of vectors in a ball: a report is a random direction that leans towards the record, or the centre."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from taskveil.arrays import NUMBERS_AT_A_TIME, Floats
 from taskveil.client.mechanisms import BallResponse, Response
@@ -19,15 +20,19 @@ from taskveil.veil.decoders import BallDecoder, Decoder
 
 class Lean(NamedTuple):
     """The mean of ⟨u, v⟩ and of its square, for a reported vector v and the unit vector u that was favoured; and the
-    mean square of v in any direction across u."""
+    mean square of v in any direction across u. Where codewords stand for the centre: the mean square of v in any
+    direction when these were favoured."""
 
     mean: float
     along: float
     across: float
+    centre: float | None
 
-    def variance(self, dim: int) -> float:
-        """E‖v/mean − u‖²: the squared error of one report of a unit vector."""
-        return (self.along + (dim - 1) * self.across) / self.mean**2 - 1.0
+    def variance(self, dim: int, lengths: ArrayLike = 1.0) -> float:
+        """The mean of E‖v/mean − x‖² over vectors x of these lengths (N,): the squared error of one report."""
+        r, square = np.asarray(lengths, dtype=np.float64), self.along + (dim - 1) * self.across
+        second = square if self.centre is None else r * square + (1.0 - r) * dim * self.centre
+        return float((second / self.mean**2 - r**2).mean())
 
 
 def favoured_moments(size: int, favoured: int, dim: int) -> tuple[float, float]:
@@ -69,22 +74,23 @@ def _places(favoured: int, count: int) -> tuple[Floats, Floats]:
     return v, weight / weight.sum()
 
 
-def lean_of(response: Response, dim: int, rows: int) -> Lean:
-    """How reported directions lean towards the favoured one; `rows` is that of the matrix, 0 without one.
+def lean_of(response: Response, dim: int, rows: int, centres: int) -> Lean:
+    """How reported directions lean towards the favoured one; `rows` is that of the matrix, 0 without one, and `centres`
+    of the response's codewords stand for the centre.
 
     With a Gaussian matrix W, Wᵀ v = u ⟨z, v⟩ + a Gaussian vector across u, with z = W u. The length of z is that of
     `rows` independent normal numbers, and does not depend on its direction.
     """
     from scipy.special import gammaln
 
-    inner = rows or dim
-    cosines, squares = favoured_moments(response.size, response.favoured, inner)
-    mean = response.extra * cosines
-    along = response.extra * squares + response.base * response.size / inner
+    inner, size = rows or dim, response.size - centres
+    cosines, squares = favoured_moments(size, response.favoured, inner)
+    mean, alike = response.extra * cosines, response.base * size
+    along, whole = response.extra * squares + alike / inner, 1.0 - response.base * centres
     if not rows:
-        return Lean(mean, along, (1.0 - along) / (dim - 1))
+        return Lean(mean, along, (whole - along) / (dim - 1), alike / dim if centres else None)
     length = math.sqrt(2.0) * math.exp(float(gammaln((rows + 1) / 2) - gammaln(rows / 2)))
-    return Lean(mean * length, along * rows, 1.0)
+    return Lean(mean * length, along * rows, whole, alike if centres else None)
 
 
 def ball_channel(mechanism: BallResponse, decoder: Decoder) -> Channel:
@@ -105,7 +111,7 @@ class BallChannel(Channel):
     def lean(self) -> Lean:
         """The mean and the mean squares of a report's direction."""
         code = self.mechanism.codewords
-        return lean_of(self.mechanism.response, code.dim, code.rows)
+        return lean_of(self.mechanism.response, code.dim, code.rows, self.mechanism.centres)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -124,7 +130,8 @@ class BallChannel(Channel):
 
     def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
         """s² (along · ‖K u‖² + across · (‖K‖² − ‖K u‖²)) − ‖K(x − center)‖², with u the direction of x − center and s
-        the decoder's scale; at the center, the mean of this over all directions u."""
+        the decoder's scale; at the center, the mean of this over all directions u. Where codewords stand for the
+        centre, the factor of s² has the weight ‖x − center‖/radius, and centre · ‖K‖² has the rest."""
         if not isinstance(task, MatrixTask) or answering is not None:
             return None
         K, scale, lean = task.K[:, self.decoder.places], self.decoder.scale, self.lean
@@ -133,7 +140,10 @@ class BallChannel(Channel):
         whole = float((K**2).sum())
         seen = ((bounded @ K.T) ** 2).sum(axis=1)
         share = np.divide(seen, lengths**2, out=np.full(len(seen), whole / K.shape[1]), where=lengths > 0)
-        second = scale**2 * (lean.along * share + lean.across * (whole - share))
+        second = lean.along * share + lean.across * (whole - share)
+        if lean.centre is not None:
+            second += (1.0 - lengths) * (lean.centre * whole - second)
+        second *= scale**2
         # The mean of reports is that of the bounded record.
         mean = self.decoder.offset + np.zeros_like(records.X)
         mean[:, self.decoder.places] += bounded * (scale * lean.mean)
