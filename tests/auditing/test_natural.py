@@ -61,7 +61,7 @@ def test_a_table_with_text_stands_for_mappings_and_one_of_numbers_for_an_array()
     assert set(natural.ordinary[0]) == set(mixed.ORIGINS)
     assert NamedInputs.of_records(pd.DataFrame({"a": [1.0, 2.0]})) is None
     assert NamedInputs.of_records(np.zeros((3, 2))) is None
-    with pytest.raises(AuditError, match="same names"):
+    with pytest.raises(AuditError, match="all of these names"):
         NamedInputs.of_records([{"a": 1}, {"b": 2}])
 
 

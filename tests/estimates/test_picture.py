@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,12 @@ def drawn(
         row(f"{name} {place}", limits, "they are alike" if place > count // 2 else None)
         for place, limits in enumerate(away.tolist())
     ]
-    path = picture.draw(tmp_path / "e.png", rows, title="1,000 reports, ε = 2", held="95% interval")
+
+    def draw(ax: Any) -> tuple[float, float]:
+        return picture.draw(ax, rows, title="1,000 reports, ε = 2", held="95% interval")
+
+    path = style.plotted(draw, tmp_path / "e.png", None)
+    assert isinstance(path, Path)
     assert path.read_bytes().startswith(b"\x89PNG")
     (fig,) = kept
     assert fig.get_figwidth() <= 6.0
@@ -57,7 +63,7 @@ def test_of_many_means_those_that_differ_are_drawn(tmp_path: Path, monkeypatch: 
     assert len(lines(ax)) == picture.MOST_ROWS
     assert {"x 7", "x 93"} <= set(lines(ax))
     assert "x 50" not in lines(ax)
-    assert "40 of 99 rows" in fig.get_suptitle().replace("\n", " ")
+    assert "40 of 99 rows" in ax.get_title().replace("\n", " ")
     assert fig.get_figheight() < 15
 
 
@@ -82,9 +88,13 @@ def test_assumed_rows_have_another_colour(tmp_path: Path, monkeypatch: pytest.Mo
     found = {part.get_label(): part.lines[0].get_color() for part in ax.containers}
     assert list(found) == ["people, measured, 95% interval", "people, assumed, 95% interval"]
     assert len(set(found.values())) == 2
-    assert set(found) < {text.get_text() for text in fig.legends[0].get_texts()}
+    assert set(found) < {text.get_text() for text in ax.get_legend().get_texts()}
 
 
 def test_without_the_volunteers_means_there_is_no_picture(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no row has one"):
-        picture.draw(tmp_path / "p.png", [row("a", [0.0, -1.0, 1.0], own=np.nan)], title="", held="")
+        style.plotted(
+            lambda ax: picture.draw(ax, [row("a", [0.0, -1.0, 1.0], own=np.nan)], title="", held=""),
+            tmp_path / "p.png",
+            None,
+        )

@@ -25,7 +25,7 @@ from taskveil.auditing.result import Audit, Finding
 from taskveil.auditing.scores import choose_event, ideas
 from taskveil.auditing.sources import no_entropy_no_report, no_foreign_randomness, no_shared_noise
 from taskveil.auditing.target import CHUNK, Check, Target
-from taskveil.errors import AuditError
+from taskveil.errors import AuditError, ReleaseError
 
 Progress = Callable[[str, float], None]
 
@@ -97,9 +97,17 @@ def audit(
         findings=tuple(finding for finding, _ in attacks),
         checks=checks,
         sketch=attacks[best][1],
-        release=None if target.veil is None else target.veil.release_id,
+        release=_release_of(target),
         date=datetime.now(UTC).date().isoformat(),
     )
+
+
+def _release_of(target: Target) -> str | None:
+    """The id of the release; None for a function, and for a veil with parts that releases do not name."""
+    try:
+        return None if target.veil is None else target.veil.release_id
+    except ReleaseError:
+        return None
 
 
 def structural_checks(target: Target, pair: InputPair, trials: int, rng: np.random.Generator) -> tuple[Check, ...]:

@@ -380,6 +380,8 @@ def pack(value: Any, name: str, arrays: dict[str, Array], kinds: Kinds) -> Any:
         return [pack(item, f"{name}.{place}", arrays, kinds) for place, item in enumerate(value)]
     if is_dataclass(value) and not isinstance(value, type):
         names = {part: kind for kind, part in kinds.items()}
+        if type(value) not in names:
+            raise ReleaseError(f"a release has no name for a {type(value).__name__}: add it to the table of kinds.")
         return {"kind": names[type(value)]} | {
             field.name: pack(getattr(value, field.name), f"{name}.{field.name}", arrays, kinds)
             for field in fields(value)
