@@ -84,7 +84,7 @@ def test_a_share_beyond_its_limits_is_drawn(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_assumed_rows_have_another_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fig, ax = drawn(3, "x", tmp_path, monkeypatch)
+    _, ax = drawn(3, "x", tmp_path, monkeypatch)
     found = {part.get_label(): part.lines[0].get_color() for part in ax.containers}
     assert list(found) == ["people, measured, 95% interval", "people, assumed, 95% interval"]
     assert len(set(found.values())) == 2
@@ -92,9 +92,6 @@ def test_assumed_rows_have_another_colour(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_without_the_volunteers_means_there_is_no_picture(tmp_path: Path) -> None:
+    rows = [row("a", [0.0, -1.0, 1.0], own=np.nan)]
     with pytest.raises(DataError, match="no row has one"):
-        style.plotted(
-            lambda ax: picture.draw(ax, [row("a", [0.0, -1.0, 1.0], own=np.nan)], title="", held=""),
-            tmp_path / "p.png",
-            None,
-        )
+        style.plotted(lambda ax: picture.draw(ax, rows, title="", held=""), tmp_path / "p.png", None)
