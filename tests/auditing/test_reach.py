@@ -458,3 +458,23 @@ def test_browser_code_never_asks_math_random() -> None:
         if "node_modules" not in path.parts and "test" not in path.parts
     ]
     assert [path.name for path in sources if "Math.random" in path.read_text(encoding="utf-8")] == []
+
+
+def test_a_module_that_refuses_a_name_with_an_error_of_its_own_is_read_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """pydantic raises its own error for names of its first version; the audit ended with it."""
+    module = ModuleType("refusing")
+
+    def refuse(name: str) -> object:
+        raise RuntimeError(name)
+
+    module.__getattr__ = refuse  # type: ignore[method-assign]
+    monkeypatch.setitem(sys.modules, "refusing", module)
+
+    def asks(X: np.ndarray) -> np.ndarray:
+        from refusing import removed
+
+        return removed(X)
+
+    assert not list(foreign_randomness(asks))

@@ -26,7 +26,7 @@ import signal
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType
@@ -187,14 +187,14 @@ def _used_by(
             calculated, last, attribute = False, attribute, ""
             match step.opname.split("_")[:2]:
                 case ["LOAD", "ATTR" | "METHOD"]:
-                    after = [getattr(module, names[0]) for module in modules if hasattr(module, names[0])]
+                    after = _attributes(modules, names[0])
                     yield from (draw for kind in kinds for draw in _draws(kind, names[0]))
                     calculated = names[0] in _CALCULATED
                     attribute = names[0]
                     if pairs is not None and last:
                         pairs.add((last, attribute))
                 case ["IMPORT", "FROM"]:
-                    after = [getattr(module, names[0]) for module in imported if hasattr(module, names[0])]
+                    after = _attributes(imported, names[0])
                 case ["STORE", _]:
                     for name in names:
                         known[name] = [*known.get(name, []), *here]
@@ -232,6 +232,15 @@ def _closure(function: FunctionType) -> dict[str, list[Any]]:
         with contextlib.suppress(ValueError):  # a name not bound yet
             held[name] = [cell.cell_contents]
     return held
+
+
+def _attributes(modules: Iterable[Any], name: str) -> list[Any]:
+    """The attributes of modules with this name. A module may raise any error for a name that it no longer has."""
+    found = []
+    for module in modules:
+        with contextlib.suppress(Exception):
+            found.append(getattr(module, name))
+    return found
 
 
 def _closed_types(value: Any) -> Iterator[type[Any]]:
