@@ -12,7 +12,7 @@ import pytest
 import taskveil as tv
 from cli.running import one_line, run
 from running_collector import small_veil
-from taskveil.client.promise import odds, rounded_up
+from taskveil.client.promise import rounded_up, times_as_likely
 from taskveil.collector.store import Submission, open_store
 
 
@@ -96,13 +96,14 @@ def test_below_the_table_epsilon_adds_up(folder: Path, veil: tv.Veil) -> None:
     run("collection", "round", "renewal", "2026-W47")
     run("collection", "end", "renewal", "2026-W46")
     run("collection", "forget", "renewal", "2026-W46", "--yes")
-    twice = f"spent ε = {rounded_up(2 * epsilon)} (odds of at most {odds(2 * epsilon)} to 1)."
+    twice = f"spent ε = {rounded_up(2 * epsilon)} (odds of at most {times_as_likely(2 * epsilon)} to 1)."
     assert f"{each} each of its 2 rounds {twice}" in run("collection", "status")
     assert "planned" not in run("collection", "status"), "no plan is invented"
     run("collection", "open", "renewal", "--planned-rounds", "52")
     shown = run("collection", "status")
     planned = (
-        f"The 52 planned rounds add up to ε = {rounded_up(52 * epsilon)} (odds of at most {odds(52 * epsilon)} to 1)."
+        f"The 52 planned rounds add up to ε = {rounded_up(52 * epsilon)} (odds of at most "
+        f"{times_as_likely(52 * epsilon)} to 1)."
     )
     assert f"{each} each of its 2 rounds {twice} {planned}" in shown
     assert "different releases" not in shown
@@ -116,6 +117,19 @@ def test_budgets_of_several_releases_add_up(folder: Path, veil: tv.Veil) -> None
     total = rounded_up(veil.guarantee.epsilon + other.guarantee.epsilon)
     expected = f"a person who reported in all rounds of all of them spent ε = {total}"
     assert expected in run("collection", "status")
+
+
+def test_a_release_that_cannot_be_opened_is_named_beside_the_totals(folder: Path, veil: tv.Veil) -> None:
+    """People spent budget on it: a total that leaves it out without a word would be too small."""
+    other = small_veil(1.25)
+    other.save("second")
+    for name in ("renewal", "second"):
+        run("collection", "open", name, "--round", "2026-W46")
+    assert "Not in these totals" not in run("collection", "status")
+    with contextlib.closing(sqlite3.connect("collector.db")) as database, database:
+        database.execute("UPDATE files SET content = x'7b7d' WHERE release = (SELECT max(release) FROM files)")
+    shown = " ".join(run("collection", "status").split())
+    assert f"Not in these totals, because this taskveil cannot open them: second ({other.release_id[:12]})." in shown
 
 
 def test_forgetting_is_not_done_by_mistake(folder: Path) -> None:
