@@ -119,6 +119,19 @@ def test_budgets_of_several_releases_add_up(folder: Path, veil: tv.Veil) -> None
     assert expected in run("collection", "status")
 
 
+def test_a_release_that_cannot_be_opened_is_named_beside_the_totals(folder: Path, veil: tv.Veil) -> None:
+    """People spent budget on it: a total that leaves it out without a word would be too small."""
+    other = small_veil(1.25)
+    other.save("second")
+    for name in ("renewal", "second"):
+        run("collection", "open", name, "--round", "2026-W46")
+    assert "Not in these totals" not in run("collection", "status")
+    with contextlib.closing(sqlite3.connect("collector.db")) as database, database:
+        database.execute("UPDATE files SET content = x'7b7d' WHERE release = (SELECT max(release) FROM files)")
+    shown = " ".join(run("collection", "status").split())
+    assert f"Not in these totals, because this taskveil cannot open them: second ({other.release_id[:12]})." in shown
+
+
 def test_forgetting_is_not_done_by_mistake(folder: Path) -> None:
     run("collection", "open", "renewal", "--round", "2026-W46")
     arrived("2026-W46", 5)

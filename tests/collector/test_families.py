@@ -129,6 +129,20 @@ def test_a_release_is_in_one_family_only(asked: Asked, tmp_path: Path) -> None:
     assert len(Releases(asked.store).families()) == 1
 
 
+def test_a_family_counts_every_round_that_a_member_collected_by_itself(tmp_path: Path) -> None:
+    """A device that had the member alone reports again for the family: two reports in a round that is counted once."""
+    with running(tmp_path) as asked:
+        drawn().save(tmp_path / "family")
+        register(asked.store, tmp_path / "family" / "survey", round="one")
+        with pytest.raises(ReleaseError, match="has collected round 'one' by itself"):
+            register(asked.store, tmp_path / "family", round="one")
+        assert len(asked.store.releases()) == 1
+        register(asked.store, tmp_path / "family", round="two")
+        register(asked.store, tmp_path / "family", round="two")
+        (family,) = Releases(asked.store).families()
+        assert family.stored.had == 2
+
+
 def test_a_family_that_was_registered_in_part_takes_reports_and_can_be_completed(tmp_path: Path) -> None:
     with running(tmp_path) as asked:
         drawn().save(tmp_path / "family")

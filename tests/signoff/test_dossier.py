@@ -5,15 +5,18 @@ from __future__ import annotations
 import doctest
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import families
 import taskveil as tv
 from dossiers import Reader, family, model, survey, texts
-from taskveil.errors import BudgetError, DataError
+from taskveil.client.promise import rounded_up
+from taskveil.errors import BudgetError, BudgetSpentError, DataError
 from taskveil.signoff import dossier
 from taskveil.signoff.fields import described
 from taskveil.signoff.page import page
@@ -123,6 +126,20 @@ def test_a_model_says_what_it_lost_beside_one_answer_for_everybody() -> None:
     assert "training data" not in Reader(tv.dossier(survey()).html()).text
 
 
+def test_a_model_among_several_tasks_is_said_to_reveal_its_training_data(tmp_path: Path) -> None:
+    """Before and after the release is saved: the files do not say what the task was."""
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    part = tv.ModelTask(LogisticRegression().fit(X, X[:, 0] > 0), loss="cross_entropy")
+    several = tv.MultiTask([(tv.LinearTask([[1.0, 0.0]]), 1.0), (part, 1.0)])
+    veil = tv.design(X, several, epsilon=2.0, method="codebook")
+    veil.save(tmp_path / "several")
+    made, read = tv.dossier(veil).content, tv.dossier(tmp_path / "several").content
+    for name in ("not_protected", "report", "promise"):
+        assert made[name] == read[name]
+    assert made["release"]["members"][0]["task"] == read["release"]["members"][0]["task"]
+    assert any("training data" in row["what"] for row in made["not_protected"])
+
+
 def test_a_family_says_what_each_member_does() -> None:
     made = tv.dossier(family(), rounds=2, people=40_000)
     content = made.content
@@ -179,6 +196,73 @@ def test_a_cap_limits_what_all_rounds_cost() -> None:
         tv.dossier(survey(), cap=0.5)
     with pytest.raises(BudgetError):
         tv.dossier(survey(), cap=math.nan)
+
+
+def test_a_cap_that_stops_devices_early_is_not_shown_as_all_rounds() -> None:
+    """At ε = 1 a limit of 3 allows 3 of 52 reports: nothing on the page may be called the state after 52 reports."""
+    made = tv.dossier(survey(), rounds=52, cap=3.0)
+    shown = Reader(made.html()).text
+    assert "they make 3 of the 52 reports" in shown
+    assert "3 of 52 rounds: ε = 3" in shown
+    assert "after 52 reports" not in shown
+    assert "after all reports" in shown
+    limits = {one["text"]: one["holds"] for one in made.content["checklist"]}
+    assert limits["The limit of the device (cap) allows all planned reports."] is False
+    assert "after 52 reports" in Reader(tv.dossier(survey(), rounds=52, cap=60.0).html()).text
+
+
+def test_a_cap_above_the_plan_says_how_much_more_it_allows() -> None:
+    found = tv.dossier(survey(), rounds=2, cap=3.0)
+    assert found.content["total"]["epsilon"] == pytest.approx(2.0)
+    assert "The limit of ε = 3 allows more: devices that are asked again make 3 reports." in Reader(found.html()).text
+    limits = {one["text"]: one["holds"] for one in found.content["checklist"]}
+    assert limits["The limit of the device (cap) allows all planned reports."] is True
+    assert "allows more" not in Reader(tv.dossier(survey(), rounds=3, cap=3.0).html()).text
+
+
+def test_a_cap_counts_reports_as_the_ledger_does(tmp_path: Path) -> None:
+    veil = tv.design(np.eye(40), tv.MeanTask(), epsilon=0.1, domain=tv.Box([0.0] * 40, [1.0] * 40))
+    cap = 3 * veil.guarantee.epsilon
+    veil.save(tmp_path / "release")
+    with tv.Client.load(tmp_path / "release", ledger=tmp_path / "ledger", cap=cap) as client:
+        for round in range(3):
+            client.report(np.zeros(40), round=round)
+        with pytest.raises(BudgetSpentError):
+            client.report(np.zeros(40), round=3)
+    assert tv.dossier(veil, rounds=52, cap=cap).content["total"]["allowed"] == 3
+
+
+def test_what_people_choose_adds_up_by_choice() -> None:
+    release = families.chosen()
+    words = tv.dossier(release, rounds=4).content["total"]["words"]
+    totals = [rounded_up(tv.compose([tv.Cost.of(one, times=4)]).epsilon) for one in release.members.values()]
+    assert all(f"ε = {total} in total" in words for total in totals)
+    assert len(set(totals)) == 3
+    limited = tv.dossier(release, rounds=4, cap=3.0).content["total"]["words"]
+    assert "ε = 4 in total" not in limited
+    assert "ε = 3 in total" in limited
+    assert "the largest ε of the family is counted" in tv.dossier(family(), rounds=4).content["total"]["words"]
+
+
+def test_what_a_promise_assumes_is_not_stated_as_a_fact() -> None:
+    shown = Reader(tv.dossier(families.chosen()).html()).text
+    assert "This assumes:The choice of ε is visible, and does not depend on the record." in shown
+    assert "This assumes:" not in Reader(tv.dossier(survey()).html()).text
+
+
+def test_the_limits_of_counting_and_of_storing_are_said() -> None:
+    shown = Reader(tv.dossier(survey(), rounds=2).html()).text
+    assert "It does not know those of another device or browser of the same person" in shown
+    assert "In a round that has not ended, they can show the order of arrival." in shown
+    assert "Copies of it (backups, exports, old blocks of a disk) must be deleted separately." in shown
+    assert "no order of arrival" not in shown
+    assert "deleted for good" not in shown
+
+
+def test_without_an_audit_none_is_said_to_have_failed() -> None:
+    lines = {one["text"]: one["holds"] for one in tv.dossier(survey()).content["checklist"]}
+    assert lines["An audit of this release was given."] is False
+    assert not any("found nothing" in text for text in lines)
 
 
 def test_what_nobody_stated_is_not_stated() -> None:

@@ -47,7 +47,7 @@ def status(db: Database = None, config: Config = None, as_json: options.Json = F
     person."""
     with opened(settings_of(db, config)) as store:
         releases = store.releases()
-        lines = [] if as_json else _totals(_epsilons(store))
+        lines = [] if as_json else _totals(_epsilons(store)) + _unknown(store)
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in releases], indent=2))
         return
@@ -78,6 +78,19 @@ def _epsilons(store: Store) -> dict[str, tuple[StoredRelease, float]]:
             del alone[member.stored.id]
         alone[family.stored.id] = family.stored, family.family.guarantee.epsilon
     return alone
+
+
+def _unknown(store: Store) -> list[str]:
+    """A line that names the releases whose ε is not known, because they cannot be opened; none if all can be."""
+    from taskveil.collector.releases import Releases
+
+    known = {one.stored.id for one in Releases(store).all()}
+    names = [f"{one.name} ({one.id[:SHOWN_ID_DIGITS]})" for one in store.releases() if one.id not in known]
+    if not names:
+        return []
+    return [
+        f"Not in these totals, because this taskveil cannot open them: {', '.join(names)}. Their reports count too."
+    ]
 
 
 def _totals(known: Mapping[str, tuple[StoredRelease, float]]) -> list[str]:

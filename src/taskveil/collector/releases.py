@@ -259,8 +259,17 @@ def _register_family(store: Store, place: Path, round: str, verify_key: Path | s
     files = all_files(place)
     family = Family.from_files(files, verify_key=verify_key, where=str(place))
     shared = {name: files[name] for name in (FAMILY, FAMILY_SIGNATURE) if name in files}
+    known = {one.id: one for one in store.releases()}
     for member, veil in family.members.items():
-        if _of_family(store, veil.release_id).get(FAMILY, files[FAMILY]) != files[FAMILY]:
+        alone = known.get(veil.release_id)
+        joined = _of_family(store, veil.release_id)
+        if alone is not None and not joined and any(one.name == round for one in alone.rounds):
+            # A device records a member alone and the family under two ids: this round would cost twice, counted once.
+            raise ReleaseError(
+                f"{place}: {member} has collected round {round!r} by itself, and the family would ask the same people "
+                "again in a round of this name. Open the family with another round: --round NAME."
+            )
+        if joined.get(FAMILY, files[FAMILY]) != files[FAMILY]:
             raise ReleaseError(
                 f"{place}: {member} is collected as a member of another family already. Reports do not name their "
                 "family, so that one release can be in one family of a collector only."

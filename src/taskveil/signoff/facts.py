@@ -14,7 +14,7 @@ from taskveil.signoff.fields import fields_of
 from taskveil.signoff.odds import budget, gains, level, meaning
 from taskveil.signoff.texts import BY_HAND, CHOICE, COLLECTOR, NOT_PROTECTED, PEOPLE_SEE, ROLES, TRAINING
 from taskveil.sweeps.planning import margin_text, plan_of
-from taskveil.tasks import MeanTask, ModelTask, SurveyTask
+from taskveil.tasks import MeanTask, ModelTask, MultiTask, SurveyTask
 from taskveil.veil import Family, Veil
 from taskveil.veil.accounting import Cost, compose, reports_within
 
@@ -90,6 +90,8 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         if cap < one.epsilon * (1 - 1e-12):
             raise BudgetError(f"a cap of {cap:g} allows no report of {budget(one.epsilon)}: devices would make none.")
     fits = reports_within(Cost(epsilon=one.epsilon), epsilon=WEAK)
+    # As the ledger counts: a cap is compared to twelve digits.
+    allowed = None if cap is None else reports_within(Cost(epsilon=one.epsilon), epsilon=cap * (1 + 1e-12))
     advice = (
         f"To stay at ε = {WEAK:g} or less in total, ask a person for {fits:,} report{'s' if fits > 1 else ''} at most."
         if fits
@@ -111,10 +113,16 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         if rounds == 1:
             words = f"One report costs {budget(planned)}."
         seen = {1: "the report", 2: "both reports"}.get(rounds, f"all {said}")
-        if cap is not None and cap < planned:
-            words += f" But devices stop at {budget(cap)}, and make no further report."
-            planned, seen = cap, "all reports"
+        if cap is not None and allowed is not None and allowed < rounds:
+            words += (
+                f" But devices stop at {budget(cap)}: they make {allowed:,} of the {rounds:,} reports, and none after "
+                "that."
+            )
+            planned, seen = min(cap, planned), "all reports"
         words += f" {meaning(planned, seen)}"
+        if cap is not None and allowed is not None and allowed > rounds:
+            words += f" The limit of {budget(cap)} allows more: devices that are asked again make {allowed:,} reports."
+        words += _each_choice(release, rounds, cap)
         if level(planned) != "kept" and fits < rounds:
             words += f" {advice}"
     if one.delta:
@@ -125,17 +133,25 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         "epsilon": planned,
         "level": None if planned is None else level(planned),
         "within_weak": fits,
+        "allowed": allowed,
         "words": words,
     }
 
 
-def _meaning_of_one(release: Veil | Family) -> str:
-    """What one report can reveal."""
-    promise = release.guarantee
-    words = meaning(promise.epsilon, "one report")
-    if promise.delta:
-        words += f" This holds except with probability {promise.delta:g}."
-    return f"{words} People choose their ε: this is about the largest one." if _chosen(release) else words
+def _each_choice(release: Veil | Family, rounds: int, cap: float | None) -> str:
+    """What the planned reports of a family cost: by choice where people choose; where devices draw, what is counted."""
+    if not isinstance(release, Family):
+        return ""
+    if not _chosen(release):
+        return " For each report the largest ε of the family is counted, whichever member was drawn."
+    totals = {
+        one: compose([Cost(epsilon=one, times=rounds)]).epsilon
+        for one in sorted(veil.guarantee.epsilon for veil in release.members.values())
+    }
+    if cap is not None:
+        totals = {one: min(cap, total) for one, total in totals.items()}
+    listed = "; ".join(f"{budget(one)} each time, {budget(total)} in total" for one, total in totals.items())
+    return f" People choose, and this is for the largest choice. By choice: {listed}."
 
 
 def _delta(delta: float, reports: int) -> float:
@@ -175,7 +191,7 @@ def _task(veil: Veil) -> str:
         return "statistics of all people (a survey)"
     if isinstance(veil.task, MeanTask):
         return "means over all people"
-    if veil.task is None or isinstance(veil.task, ModelTask):
+    if veil.task is None or isinstance(veil.task, ModelTask | MultiTask):
         names = () if veil.outputs is None else veil.outputs.names
         shown = ", ".join(names[:6]) + (", …" if len(names) > 6 else "")
         return f"the answers of a model{f' ({shown})' if names else ''}"
@@ -194,7 +210,10 @@ def _report(release: Veil | Family) -> list[str]:
         size = f"{layout.length} byte{'s' if layout.length > 1 else ''}"
         choice = f"one of {codes:,} possible values" if codes < 10**9 else "one of more than a thousand million values"
         lines.append(f"{name}: {size}, {choice}." if name else f"A report is {size}: {choice}, drawn at random.")
-    lines.append("With it come the id of the release and a random number. No name, no address, no time is in a report.")
+    lines.append(
+        "With it come the id of the release, a random number, the round if the app names it, and an access token if "
+        "the collector asks for one. taskveil adds no name, no address and no time. The connection shows the address."
+    )
     if _chosen(release):
         lines.append("People choose how private their reports are. The choice is visible.")
     elif isinstance(release, Family):
@@ -225,7 +244,7 @@ def _open_risks(release: Veil | Family) -> list[tuple[str, str, str]]:
     """What the promise does not cover."""
     veils = release.members.values() if isinstance(release, Family) else [release]
     rows = list(NOT_PROTECTED)
-    if any(veil.task is None or isinstance(veil.task, ModelTask) for veil in veils):
+    if any(veil.task is None or isinstance(veil.task, ModelTask | MultiTask) for veil in veils):
         rows.insert(1, TRAINING)
     if _chosen(release):
         rows.insert(1, CHOICE)
@@ -270,6 +289,8 @@ def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
                 f"With {people:,} people in a round, 95% of the estimates lie within the margin of the true value. "
                 f"{plan.basis}"
             )
+            if isinstance(veil.task, SurveyTask):
+                found["words"] += " The expected values are those of the volunteers, smoothed: they are rough."
     elif veil.considered:
         found["losses"] = [
             {"method": one.method, "encoder": one.encoder, "loss": one.held_out_loss, "chosen": place == 0}
@@ -299,8 +320,12 @@ def _checklist(content: Mapping[str, Any]) -> list[dict[str, Any]]:
         ),
         ("It is stated how long reports are kept.", stated["retention"] is not None),
         ("The signature was checked with the publisher's key.", content["release"]["signature"]["state"] == "verified"),
-        ("An audit of this release found nothing that contradicts its promise.", audit is not None and audit["passed"]),
+        ("An audit of this release was given.", False)
+        if audit is None
+        else ("An audit of this release found nothing that contradicts its promise.", audit["passed"]),
     ]
+    if total["rounds"] is not None and total["allowed"] is not None:
+        known.append(("The limit of the device (cap) allows all planned reports.", total["allowed"] >= total["rounds"]))
     found = [{"text": text, "holds": holds} for text, holds in known]
     if total["cap"] is not None:
         limit = f"The app sets the limit of the device (cap) to {budget(total['cap'])}."

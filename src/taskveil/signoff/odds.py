@@ -35,10 +35,12 @@ def level(epsilon: float) -> str:
 def meaning(epsilon: float, reports: str) -> str:
     """What an ε means for a person, in two or three sentences; `reports` names what was seen ("one report")."""
     sure, most = percent(surer(0.01, epsilon)), "" if surer(0.01, epsilon) > 0.999 else " at most"
-    odds = f"at most {times_as_likely(epsilon)}" if epsilon <= 30 else "more than a million million"
+    odds = f"become odds of at most {times_as_likely(epsilon)}"
+    if epsilon > 30:
+        odds = "can become odds of more than a million million"
     said = (
         f"Somebody who sees {reports} of a person, and was 1% sure of a fact about this person, can become {sure} sure"
-        f"{most}. Even odds become odds of {odds} to 1."
+        f"{most}. Even odds {odds} to 1."
     )
     judged = {"none": "This is no protection. ", "weak": "This is weak protection. ", "kept": ""}
     return judged[level(epsilon)] + said

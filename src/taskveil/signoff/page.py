@@ -93,6 +93,8 @@ def _glance(content: Content) -> str:
     planned = NOT_STATED
     if total["epsilon"] is not None:
         rounds = "" if total["rounds"] is None else f"{total['rounds']:,} round{'s' if total['rounds'] > 1 else ''}: "
+        if _stopped(total):
+            rounds = f"{total['allowed']:,} of {rounds}"
         planned = f"{rounds}{budget(total['epsilon'])}"
     verdict = "No audit was given."
     if audit is not None:
@@ -109,6 +111,11 @@ def _glance(content: Content) -> str:
         ("Release", f"<code>{_text(release['id'][:12])}…</code>"),
     )
     return "<dl class=glance>" + "".join(f"<div><dt>{_text(a)}</dt><dd>{b}</dd></div>" for a, b in rows) + "</dl>"
+
+
+def _stopped(total: Content) -> bool:
+    """Whether devices stop before the last planned round."""
+    return total["rounds"] is not None and total["allowed"] is not None and total["allowed"] < total["rounds"]
 
 
 def _members(members: Sequence[Content]) -> str:
@@ -140,6 +147,7 @@ def _promise(content: Content) -> str:
         "somebody can learn about a person from the report, whatever they know already and whatever the record "
         "contains."
     )
+    reports = None if _stopped(content["total"]) else content["total"]["rounds"]
     every = any(row["after_all"] is not None for row in gains)
     heads = ("sure before", "after one report, at most", *(["after all planned reports, at most"] if every else []))
     rows = [
@@ -152,9 +160,10 @@ def _promise(content: Content) -> str:
     ]
     return (
         f"<p>{_level(promise['level'])}{_text(promise['words'])}</p>"
-        f"{_paragraph(explained)}<figure>{picture(gains, content['total']['rounds'])}</figure>{_table(heads, rows)}"
+        f"{_paragraph(explained)}<figure>{picture(gains, reports)}</figure>{_table(heads, rows)}"
+        f"{_paragraph('The promise of a report, as a person reads it on the device:')}"
         f"<blockquote>{_text(promise['statement'])}</blockquote>"
-        f"{_list(promise['assumptions']) if promise['assumptions'] else ''}"
+        f"{_paragraph('This assumes:') + _list(promise['assumptions']) if promise['assumptions'] else ''}"
     )
 
 
@@ -301,7 +310,7 @@ table { border-collapse: collapse; width: 100%; margin: .8rem 0; font-size: .93r
 th, td { text-align: left; vertical-align: top; padding: .4rem .6rem .4rem 0; border-bottom: 1px solid var(--line);
   min-width: 6em; }
 th { color: var(--quiet); font-weight: 600; }
-td:first-child { font-weight: 600; }
+td:first-child { font-weight: 600; min-width: 11em; }
 figure { margin: 1rem 0; }
 svg.odds { width: 100%; max-width: 30rem; height: auto; font: 13px system-ui, sans-serif; fill: var(--ink); }
 svg .head { font-weight: 600; }
@@ -320,7 +329,7 @@ svg .all { fill: var(--all); }
   thead { display: none; }
   table, tbody, tr, td { display: block; }
   tr { border-bottom: 1px solid var(--line); padding: .5rem 0; }
-  td { border: 0; padding: .1rem 0; min-width: 0; }
+  td, td:first-child { border: 0; padding: .1rem 0; min-width: 0; }
   td::before { content: attr(data-head) ": "; color: var(--quiet); font-weight: 400; }
 }
 @page { size: A4; margin: 18mm 16mm 18mm; @bottom-left { content: "release RELEASE…"; font: 8pt sans-serif; }
@@ -335,6 +344,9 @@ svg .all { fill: var(--all); }
   h2, h3 { break-after: avoid; }
   h2 { margin-top: 1.4rem; }
   tr, li, figure, blockquote, .callout, .glance { break-inside: avoid; }
+  section:last-child { break-inside: avoid; }
+  tbody tr:first-child { break-after: avoid; }
+  tbody tr:last-child { break-before: avoid; }
   thead { display: table-header-group; }
   svg.odds { max-width: 92mm; }
 }

@@ -5,10 +5,15 @@ from __future__ import annotations
 COLLECTOR = (
     "taskveil's collector stores of each report: the release, the round, a random number that recognises a repeated "
     "upload, and the randomised value.",
-    "It stores no address, no time of arrival, no order of arrival and no access token of a report. Logs contain none "
-    "of these either. Backups, proxies and networks may contain more: that is for the operator to state.",
-    "A whole round can be deleted for good (taskveil collection forget). The report of one person cannot be found "
-    "without the number on the device, and no command deletes it alone.",
+    "For each round it also stores counts or sums over the reports. They are deleted with the round.",
+    "Its tables and its log have no address, no time of arrival and no access token of a report. The tables are in the "
+    "order of the random numbers.",
+    "The files of the database show more than its tables. In a round that has not ended, they can show the order of "
+    "arrival. The database's write-ahead log, backups and snapshots can show order and times for as long as they are "
+    "kept, and proxies and networks show addresses: that is for the operator to state.",
+    "A whole round can be deleted from the database (taskveil collection forget). Copies of it (backups, exports, old "
+    "blocks of a disk) must be deleted separately. The report of one person cannot be found without the number on the "
+    "device, and no command deletes it alone.",
 )
 
 PEOPLE_SEE = (
@@ -29,7 +34,15 @@ NOT_PROTECTED = (
     (
         "Who reports, and when",
         "Networks, proxies and backups see addresses and times. The promise is about the content of a report.",
-        "Remove addresses at a proxy, and keep no log there.",
+        "Remove addresses at a proxy, and keep no log there. End each round, and delete old backups.",
+    ),
+    (
+        "Reports that the device does not count",
+        "A device adds up the reports in its own record (the ledger). It does not know those of another device or "
+        "browser of the same person, and it may miss those of a ledger that was deleted or replaced by an older copy. "
+        "The limit (cap) is set by each app: another app with the same ledger may set a larger one.",
+        "Let each person report from one device and one browser. Set the same limit in all apps. Other reports add to "
+        "the totals on this page.",
     ),
     (
         "The choice to answer",
