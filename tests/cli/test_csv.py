@@ -142,6 +142,13 @@ def test_a_point_is_no_decimal_sign_where_a_comma_is(tmp_path: Path) -> None:
     assert "line 62: column 'a' holds numbers, but here something else" in said
 
 
+@pytest.mark.filterwarnings("default")
+def test_separators_of_thousands_are_named_where_decimal_commas_are_read(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("a;b\n" + "".join(f"1.{i:03d},5;{i % 7}\n" for i in range(60)))
+    said = run("schema", tmp_path / "p.csv", "-o", tmp_path / "s.json", "--sep", ";", "--decimal", ",")
+    assert "without units and separators of thousands (for decimal commas pass --decimal ,)" in said
+
+
 def test_the_options_are_about_csv_alone(home: Path, tmp_path: Path) -> None:
     usual(0, 60).to_parquet(tmp_path / "p.parquet")
     assert "p.parquet is Parquet: --sep" in one_line("schema", tmp_path / "p.parquet", "--json", "--sep", ";")

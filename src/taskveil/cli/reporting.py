@@ -317,7 +317,7 @@ def _print_unfit(unfit: Unfit | None) -> None:
     names = [name for name in unfit.missing if unfit.missing[name] or unfit.outside[name]]
     if not names:
         return
-    title = f"Values that do not fit, in {unfit.rows:,} rows (shown only here; --quiet leaves this out)"
+    title = f"Values that do not fit, in {unfit.rows:,} rows. Shown only here; off with --quiet"
     view = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for heading in ("column", "missing or no value of its kind", "out of range or unknown"):
         view.add_column(heading, justify="left" if heading == "column" else "right", overflow="fold")
