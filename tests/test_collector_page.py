@@ -29,6 +29,13 @@ COLLECTOR = (ROOT / "docs/operate/collector.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operate/operations.md").read_text(encoding="utf-8")
 
 
+def test_variables_that_python_reads_are_exported() -> None:
+    """The test of the tour exports all variables of the shell, which a reader's terminal does not."""
+    names = re.findall(r'os\.environ\["(\w+)"\]', COLLECTOR)
+    assert names
+    assert [name for name in names if f"\nexport {name}=" not in COLLECTOR] == []
+
+
 def test_the_tour_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -117,6 +117,11 @@ def test_results_are_small_tables_of_escaped_text(results: dict[str, Any], name:
     assert shown.startswith('<div class="tex2jax_ignore mathjax_ignore">')  # names with a $ are no formulas
 
 
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_terminal_shows_a_few_lines(results: dict[str, Any], name: str) -> None:
+    assert len(repr(results[name])) < 800
+
+
 @pytest.mark.parametrize("name", ["Veil", "Guarantee", "Family", "Cost"])
 def test_the_guarantee_is_one_sentence(results: dict[str, Any], name: str) -> None:
     what = results[name]

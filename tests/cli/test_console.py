@@ -85,7 +85,7 @@ def test_the_packages_own_words_are_still_these() -> None:
     for words in (
         *("domain=... says", "List its values with tv.Category, or drop it", "tv.Number(low, high)}})"),
         *("matter with tv.Category", "leave the column out."),
-        *("write them as 2021-03-04 (in pandas", "without units, and nothing where there is none (in "),
+        *("write them as 2021-03-04 (in pandas", "without units and separators of thousands, and nothing "),
     ):
         assert words in said
 

@@ -123,13 +123,16 @@ def test_a_wrong_form_of_dates_is_an_error_with_an_example(home: Path, tmp_path:
     rows = [f"0{1 + i % 9}.03.2021,{i}\n" for i in range(60)] + ["nie,5\n"]
     (tmp_path / "p.csv").write_text("day,n\n" + "".join(rows))
     said = one_line("schema", tmp_path / "p.csv", "--json", "--date-format", "%d.%m.%Y")
-    assert "line 62: column 'day' holds dates like 04.03.2021, but here something else" in said
+    assert (
+        "line 62: column 'day' holds dates like 04.03.2021, but here something else. Correct it, pass --missing" in said
+    )
     assert "nie" not in said
+    run("schema", tmp_path / "p.csv", "--json", "--date-format", "%d.%m.%Y", "--missing", "nie")
     schema = tmp_path / "s.json"
     tv.Schema({"day": tv.Date("2021-01-01", "2021-12-31", missing=True), "n": tv.Count(0, 60)}).to_json(schema)
     options = ("--schema", schema, "--epsilon", "3", "--method", "task_aware", "--unjudged")
     said = run("design", tmp_path / "p.csv", tmp_path / "r", "--date-format", "%d.%m.%Y", *options)
-    assert "column 'day': 1 cells are no dates like 04.03.2021" in said
+    assert "column 'day': cells that are no dates like 04.03.2021 count as missing: 1." in said
 
 
 def test_a_point_is_no_decimal_sign_where_a_comma_is(tmp_path: Path) -> None:
@@ -137,6 +140,13 @@ def test_a_point_is_no_decimal_sign_where_a_comma_is(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("a;b\n" + "".join(f"{i},5;{i}\n" for i in range(60)) + "1.234;5\n")
     said = one_line("schema", tmp_path / "p.csv", "--json", "--sep", ";", "--decimal", ",")
     assert "line 62: column 'a' holds numbers, but here something else" in said
+
+
+@pytest.mark.filterwarnings("default")
+def test_separators_of_thousands_are_named_where_decimal_commas_are_read(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("a;b\n" + "".join(f"1.{i:03d},5;{i % 7}\n" for i in range(60)))
+    said = run("schema", tmp_path / "p.csv", "-o", tmp_path / "s.json", "--sep", ";", "--decimal", ",")
+    assert "without units and separators of thousands (for decimal commas pass --decimal ,)" in said
 
 
 def test_the_options_are_about_csv_alone(home: Path, tmp_path: Path) -> None:

@@ -66,6 +66,14 @@ def test_design_says_what_it_chose_from_and_what_it_is_worth(csv: Path, tmp_path
     assert "weighed by 1/spread" in shown
 
 
+def test_columns_that_reports_say_nothing_about_are_counted(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(400, 2))
+    np.savetxt(tmp_path / "two.csv", values, delimiter=",", header="a,b", comments="")
+    options = ("--epsilon", "4", "--method", "task_aware", "--weight", "b=0.0001")
+    said = run("design", str(tmp_path / "two.csv"), str(tmp_path / "r"), *options)
+    assert "almost no information (1% of the variance at most) about 1 of 2 columns: b. " in said
+
+
 def test_the_table_of_designs_fits_80_columns_whatever_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     def entry(method: str, encoder: str, loss: float, error: float) -> Considered:
         return Considered(

@@ -144,6 +144,7 @@ def test_torch_onnx_files_and_scikit_learn_from_csv_to_probabilities(folder: Pat
     run("privatize", "words.csv", "named.parquet", "--release", "named")
     said = run("decode", "named.parquet", "named.csv", "--release", "named", "--predict")
     assert "p0" not in said
+    assert "y0" not in said  # the columns are probabilities, not logits
     assert list(pd.read_csv("named.csv")) == ["p(no)", "p(yes)"]  # the release names its classes
     np.testing.assert_allclose(again.to_numpy(), answers.to_numpy())
     assert tv.Veil.load("r").schema.unbounded

@@ -36,11 +36,12 @@ def test_cells_become_what_they_are(tmp_path: Path) -> None:
 def test_a_schema_says_what_cells_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "people.csv"
     path.write_text("code,power\n1,5\n2,lots\nA,6\n3,7\n")
-    with pytest.raises(DataError, match="line 4: column 'code' holds numbers, but here something else"):
+    message = r"line 4: column 'code' holds numbers, but here something else\. Correct it, pass --missing"
+    with pytest.raises(DataError, match=message):
         read_volunteers(path)
     table = read_volunteers(path, {"code": tv.Category(["1", "2", "A"]), "power": tv.Number(0, 9)})
     assert table.to_pydict() == {"code": ["1", "2", "A", "3"], "power": [5, None, 6, 7]}
-    assert "column 'power': 1 cells are no numbers" in capsys.readouterr().err
+    assert "column 'power': cells that are no numbers count as missing values: 1." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", [("--drop", "code"), ("--columns", "power,weight")])

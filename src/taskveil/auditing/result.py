@@ -60,6 +60,9 @@ class Audit:
     release: str | None = None
     date: str = ""
 
+    def __repr__(self) -> str:
+        return f"<Audit: {self.verdict}>"
+
     @property
     def passed(self) -> bool:
         """Whether nothing found contradicts the claim and no structural check broke."""

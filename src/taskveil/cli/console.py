@@ -153,8 +153,8 @@ _OPTIONS = (
     (r"schema\.replace\(\{'(.*?)': tv\.Number\(low, high\)\}\)", r"--domain \1=low:high"),
     (r"write them as 2021-03-04 \(in pandas .*?\)\.", "pass --date-format, such as %d.%m.%Y or %m/%d/%Y."),
     (
-        r"without units, and nothing where there is none \(in pandas .*?commas\);",
-        "without units (or pass --decimal ,);",
+        r"without units and separators of thousands, and nothing where there is none \(in pandas .*?commas\);",
+        "without units and separators of thousands (for decimal commas pass --decimal ,);",
     ),
     (r"\bdomain=\.\.\. says", "--domain column=low:high says"),
     (r"List its values with tv\.Category, or drop it", "List its values in a --schema, or leave it out: --drop"),

@@ -318,7 +318,8 @@ def _print_judgement(judgement: Judgement | None, asked: bool) -> None:
         named = textwrap.shorten(", ".join(judgement.silent), console.width, placeholder=" …")
         print_line(
             f"At this ε, reports contain almost no information ({NO_SIGNAL:.0%} of the variance at most) about "
-            f"{len(judgement.silent)} columns: {named}. Raise --epsilon or their --weight, or leave them out: --drop."
+            f"{len(judgement.silent)} of {len(judgement.twin.schema)} columns: {named}. Raise --epsilon or their "
+            "--weight, or leave them out: --drop."
         )
 
 

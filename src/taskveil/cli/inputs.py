@@ -401,12 +401,13 @@ def _as_dates(
                 table = table.set_column(place, name, column.cast(pa.int64()))
             continue
         if wrong.any() and known:
-            note(f"column {name!r}: {int(wrong.sum())} cells are no dates like {csv.example} and count as missing.")
+            note(f"column {name!r}: cells that are no dates like {csv.example} count as missing: {int(wrong.sum())}.")
         elif wrong.any():
             raise DataError(
                 f"{path}, line {int(np.flatnonzero(wrong)[0]) + 2}: column {name!r} holds dates like {csv.example}, "
-                f"but here something else. Correct it, leave the column out (--drop {name}), or state in a --schema "
-                "that it is a date (then such cells count as missing values)."
+                f"but here something else. Correct it, pass --missing and the text if it stands for no value, leave "
+                f"the column out (--drop {name}), or state in a --schema that it is a date (then such cells count as "
+                "missing values)."
             )
         table = table.set_column(place, name, pa.array(dates, pa.string()).take(coded.indices))
     if not any_date:
@@ -433,15 +434,15 @@ def _as_numbers(
         texts = np.array([*(number is None for number in found), False])[codes]
         numbers = np.array([*(np.nan if number is None else number for number in found), np.nan])[codes]
         if texts.any() and name in fields:
-            note(f"column {name!r}: {int(texts.sum())} cells are no numbers and count as missing values.")
+            note(f"column {name!r}: cells that are no numbers count as missing values: {int(texts.sum())}.")
         elif texts.any() and texts.sum() > np.isfinite(numbers).sum():
             continue
         elif texts.any():
             line = int(np.flatnonzero(texts)[0]) + 2
             raise DataError(
-                f"{path}, line {line}: column {name!r} holds numbers, but here something else. Correct it, leave the "
-                f"column out (--drop {name}), or state in a --schema what it is: a category, or a number (then such "
-                "cells count as missing values)."
+                f"{path}, line {line}: column {name!r} holds numbers, but here something else. Correct it, pass "
+                f"--missing and the text if it stands for no value, leave the column out (--drop {name}), or state in "
+                "a --schema what it is: a category, or a number (then such cells count as missing values)."
             )
         table = table.set_column(place, name, pa.array(numbers, from_pandas=True))
     return table

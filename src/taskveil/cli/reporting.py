@@ -136,8 +136,9 @@ def decode(
     if model is not None:
         task = with_loss(as_task(load_model(model), loss), loss, veil.schema)
         veil = veil_of(files, key, task)
-    elif predict and holds_log_probabilities(veil) and class_names(veil)[0] == "p0":
-        note("p0, p1, … are the probabilities of the model's classes, in its order; --model names them.")
+    elif predict and holds_log_probabilities(veil):
+        if class_names(veil)[0] == "p0":
+            note("p0, p1, … are the probabilities of the model's classes, in its order; --model names them.")
     elif predict and veil.task is None and veil.answering is not None:
         note("y0, y1, … are the model's outputs; those of a classifier are logits. For probabilities pass --model.")
     with _job(source, target, where) as advance:
@@ -316,7 +317,7 @@ def _print_unfit(unfit: Unfit | None) -> None:
     names = [name for name in unfit.missing if unfit.missing[name] or unfit.outside[name]]
     if not names:
         return
-    title = f"Of {unfit.rows:,} rows. Shown here and nowhere else; --quiet leaves it out"
+    title = f"Values that do not fit, in {unfit.rows:,} rows. Shown only here; off with --quiet"
     view = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for heading in ("column", "missing or no value of its kind", "out of range or unknown"):
         view.add_column(heading, justify="left" if heading == "column" else "right", overflow="fold")

@@ -302,9 +302,9 @@ def resembles(values: Coded) -> str:
         return "They look like several numbers in one text: make a column of each."
     if _most(texts, _NUMBER) and not any(_LEADING_ZERO.fullmatch(text) for text in texts):
         return (
-            "They look like numbers: write them with a point, without units, and nothing where there is none (in "
-            "pandas pd.to_numeric(column, errors='coerce'), after .str.replace(',', '.') if they have commas); or "
-            "list them with tv.Category if they are names of something."
+            "They look like numbers: write them with a point, without units and separators of thousands, and nothing "
+            "where there is none (in pandas pd.to_numeric(column, errors='coerce'), after .str.replace(',', '.') if "
+            "they have commas); or list them with tv.Category if they are names of something."
         )
     return ""
 

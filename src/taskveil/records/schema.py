@@ -46,7 +46,7 @@ SHOWN_VALUES = 8
 
 @dataclass(frozen=True, init=False, repr=False)
 class Schema:
-    """What a record consists of: a field (`Number`, `Count`, `Category`, `Flag`, `Date`) for every name, in order.
+    """What a record consists of: for every name, in order, a `Number`, `Count`, `Category`, `Flag`, `Date` or `Words`.
 
     `schema[name]` is a field, `len(schema)` their number. `expand` turns tables and records into numbers (N, width),
     `collapse` turns such numbers, or means of them, into a table like the volunteers'.

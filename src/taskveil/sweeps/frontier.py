@@ -83,6 +83,10 @@ class Frontier:
     clear_per_record: Floats | None = field(default=None, compare=False, repr=False)
     constant_per_record: Floats | None = field(default=None, compare=False, repr=False)
 
+    def __repr__(self) -> str:
+        budgets = ", ".join(f"{epsilon:g}" for epsilon in self.epsilons)
+        return f"<Frontier of {', '.join(self.methods)} at ε = {budgets}; .table() has the losses>"
+
     @property
     def methods(self) -> list[str]:
         """The names of the designs, in the order they were asked for."""

@@ -93,6 +93,10 @@ class Plan:
     kept: tuple[float | None, ...]
     basis: str
 
+    def __repr__(self) -> str:
+        budgets = ", ".join(f"{epsilon:g}" for epsilon in self.epsilons)
+        return f"<Plan for {self.people:,} people at ε = {budgets}; .table() has the margins or the share kept>"
+
     def row(self, name: str, epsilon: float) -> Expected:
         """What is expected of a statistic at a budget of the plan."""
         names = dict.fromkeys(row.name for row in self.rows)

@@ -167,7 +167,7 @@ class SurveyDecoder:
     def __call__(self, reports: ArrayLike) -> Floats:
         """A DataError that says what to do with the reports (N, 1)."""
         raise DataError(
-            f"these {len(np.asarray(reports))} reports of a survey say nothing about one person: estimate all people "
+            f"reports of a survey (here {len(np.asarray(reports))}) say nothing about one person: estimate all people "
             "with tv.estimate(veil, reports), or with taskveil estimate."
         )
 
