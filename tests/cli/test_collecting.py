@@ -12,7 +12,7 @@ import pytest
 import taskveil as tv
 from cli.running import one_line, run
 from running_collector import small_veil
-from taskveil.client.promise import odds, rounded_up
+from taskveil.client.promise import rounded_up, times_as_likely
 from taskveil.collector.store import Submission, open_store
 
 
@@ -96,13 +96,14 @@ def test_below_the_table_epsilon_adds_up(folder: Path, veil: tv.Veil) -> None:
     run("collection", "round", "renewal", "2026-W47")
     run("collection", "end", "renewal", "2026-W46")
     run("collection", "forget", "renewal", "2026-W46", "--yes")
-    twice = f"spent ε = {rounded_up(2 * epsilon)} (odds of at most {odds(2 * epsilon)} to 1)."
+    twice = f"spent ε = {rounded_up(2 * epsilon)} (odds of at most {times_as_likely(2 * epsilon)} to 1)."
     assert f"{each} each of its 2 rounds {twice}" in run("collection", "status")
     assert "planned" not in run("collection", "status"), "no plan is invented"
     run("collection", "open", "renewal", "--planned-rounds", "52")
     shown = run("collection", "status")
+    whole = 52 * epsilon
     planned = (
-        f"The 52 planned rounds add up to ε = {rounded_up(52 * epsilon)} (odds of at most {odds(52 * epsilon)} to 1)."
+        f"The 52 planned rounds add up to ε = {rounded_up(whole)} (odds of at most {times_as_likely(whole)} to 1)."
     )
     assert f"{each} each of its 2 rounds {twice} {planned}" in shown
     assert "different releases" not in shown

@@ -14,7 +14,7 @@ import pytest
 import taskveil as tv
 from collections_drawn import records
 from running_collector import Asked, running, small_veil
-from taskveil.client.promise import odds, round_up
+from taskveil.client.promise import round_up, times_as_likely
 from taskveil.collector.releases import register
 
 RNG = np.random.default_rng(9)
@@ -62,7 +62,7 @@ def test_beside_epsilon_stands_what_the_rounds_add_up_to(tmp_path: Path) -> None
 
         def total(*rounds: int) -> dict[str, Any]:
             spent = round_up(sum(Fraction(each) * count for each, count in zip(epsilons, rounds, strict=False)))
-            return {"rounds": sum(rounds), "epsilon": spent, "odds": odds(spent)}
+            return {"rounds": sum(rounds), "epsilon": spent, "odds": times_as_likely(spent)}
 
         told = asked.ask("GET", "/v1/releases", "read").json()
         assert [one["so_far"]["rounds"] for one in told["releases"]] == [2, 1]
