@@ -50,7 +50,8 @@ export function drawScores(code: Seeded, region: Box, k: Float64Array, centred: 
   const length = Math.min(Math.floor(Math.sqrt(squared(vector)) * FINE), whole);
   const other = centred ? 0 : whole;
   const own = Number(uniformBelow(source, BigInt(whole + other))) < other + length;
-  return [seed.map(BigInt), scores(code, seed, own || centred ? vector : vector.map((v) => -v)), own];
+  const side = vector.map((v) => (own || centred ? v : -v)); // a copy in any case: the time does not say which
+  return [seed.map(BigInt), scores(code, seed, side), own];
 }
 
 /** Whole numbers in the ball: those outside are pulled straight towards zero. */

@@ -101,9 +101,9 @@ def test_below_the_table_epsilon_adds_up(folder: Path, veil: tv.Veil) -> None:
     assert "planned" not in run("collection", "status"), "no plan is invented"
     run("collection", "open", "renewal", "--planned-rounds", "52")
     shown = run("collection", "status")
+    whole = 52 * epsilon
     planned = (
-        f"The 52 planned rounds add up to ε = {rounded_up(52 * epsilon)} (odds of at most "
-        f"{times_as_likely(52 * epsilon)} to 1)."
+        f"The 52 planned rounds add up to ε = {rounded_up(whole)} (odds of at most {times_as_likely(whole)} to 1)."
     )
     assert f"{each} each of its 2 rounds {twice} {planned}" in shown
     assert "different releases" not in shown

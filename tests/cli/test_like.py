@@ -50,6 +50,7 @@ def test_what_is_no_such_estimate_is_refused_before_the_design(home: Path) -> No
     for content, says in (
         ("{}", "says nothing about cells"),
         ("no json", "says nothing about cells"),
+        ("[" * 100_000, "says nothing about cells"),
         (json.dumps(bad), "these are no shares of the"),
         (json.dumps({**good, "cells": {**good["cells"], "release": "0" * 64}}), "is about release 000000000000…"),
         (json.dumps({**good, "cells": {**good["cells"], "folder": "gone"}}), "there is no such folder"),

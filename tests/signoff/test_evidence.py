@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -87,7 +88,13 @@ def test_the_audit_of_a_function_is_of_no_release() -> None:
         {"epsilon_claimed": 1.0},
         {"passed": False},
         {"epsilon_lower": 9.0},
+        {"epsilon_lower": -(10**400)},
+        {"trials": 0},
+        {"date": "9999-12-31"},
+        {"verdict": "Approved by the authority."},
+        {"verdict": "BROKEN. All is well."},
         {"checks": [{"name": "x"}]},
+        {"checks": [{"name": "x", "outcome": "Broken", "detail": "y"}]},
         {"checks": [{"name": "x", "outcome": "broken", "detail": "y"}]},
         {"members": 3},
     ],
@@ -113,6 +120,20 @@ def test_an_audit_that_failed_says_so_first() -> None:
     assert "Do not release</strong> Failed, " in made.html()
     assert "fresh noise" in made.html()
     assert made.content["checklist"][5]["holds"] is False
+
+
+def test_an_audit_of_a_family_fails_with_a_member_that_costs_less_than_the_largest() -> None:
+    """The member's bound lies above its own ε and below that of the family."""
+    found = result_of_family()
+    name, member = next(iter(found.members.items()))
+    claimed = found.epsilon_claimed / 4
+    failed = replace(member, epsilon_claimed=claimed, epsilon_lower=2 * claimed)
+    other = replace(found, members={**found.members, name: failed})
+    assert other.epsilon_lower < other.epsilon_claimed
+    assert tv.dossier(family(), audit=other).content["audit"]["passed"] is False
+    lie = {**other.to_dict(), "passed": True, "verdict": result().verdict}
+    with pytest.raises(AuditError, match="contradicts itself"):
+        tv.dossier(family(), audit=lie)
 
 
 @pytest.mark.parametrize("kind", ["release", "family"])

@@ -73,7 +73,7 @@ def test_names_of_a_release_are_text(evil: str) -> None:
 def test_texts_of_the_operator_and_of_an_audit_are_text(evil: str) -> None:
     stated = dict.fromkeys(("title", "purpose", "stored", "retention", "utility"), evil)
     audit = {
-        "release": families.answers().release_id, "date": "2026-11-18", "passed": False, "verdict": evil,
+        "release": families.answers().release_id, "date": "2026-11-18", "passed": False, "verdict": f"BROKEN. {evil}",
         "trials": 1000, "epsilon_lower": 0.5, "confidence": 0.9,
         "epsilon_claimed": families.answers().guarantee.epsilon,
         "checks": [{"name": evil, "outcome": "broken", "detail": evil}],

@@ -113,7 +113,7 @@ def test_more_budgets_and_methods_only_add(log: Path) -> None:
 
 def test_no_sweep_at_all(log: Path) -> None:
     none = '{"same": {"": {}, "designers": {}, "people": {}}, "releases": {}, "points": [%s]}'
-    for content in ("{}", "[]", "nothing", none % '[[null, "a", 1, 0], {"method": 1}]', none % "1"):
+    for content in ("{}", "[]", "nothing", "[" * 100_000, none % '[[null, "a", 1, 0], {"method": 1}]', none % "1"):
         log.write_text(content)
         with pytest.raises(DataError, match="keeps no sweep"):
             run(log)

@@ -297,7 +297,15 @@ def test_advice_does_not_repeat_itself(tmp_path: Path) -> None:
     assert "does better than the model" not in useless.to_html(tmp_path / "useless.html").read_text()
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"points": [{"method": 1}], "clear": 0, "constant": 1}', "damaged"])
+NO_FRONTIERS = {
+    **{text: text for text in ("", "[]", "{}", "damaged")},
+    "no points": '{"points": [{"method": 1}], "clear": 0, "constant": 1}',
+    "no double": f'{{"points": [], "clear": 1{"0" * 400}, "constant": 1}}',
+    "deep": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", NO_FRONTIERS.values(), ids=NO_FRONTIERS)
 def test_what_is_no_frontier_is_refused_in_words(text: str, tmp_path: Path) -> None:
     path = tmp_path / "frontier.json"
     FRONTIER.to_json(path)

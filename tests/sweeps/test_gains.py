@@ -117,6 +117,7 @@ def test_a_file_can_be_read_again(tmp_path: Path) -> None:
     assert again.rows() == gains.rows()
     assert again.table() == gains.table()
     assert again.common == gains.common
-    (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(DataError, match="holds no segments"):
-        SegmentedFrontier.from_json(tmp_path / "other.json")
+    for content in ("{}", "[" * 100_000):
+        (tmp_path / "other.json").write_text(content)
+        with pytest.raises(DataError, match="holds no segments"):
+            SegmentedFrontier.from_json(tmp_path / "other.json")

@@ -288,7 +288,7 @@ def population(path: Path) -> CellWeights:
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         shares, folder, release = cells["shares"], Path(cells["folder"]), str(cells["release"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise DataError(
             f"--like {path} says nothing about cells of people. Write it with: taskveil estimate … --assume cells "
             f"--json {path}"

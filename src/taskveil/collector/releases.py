@@ -282,9 +282,15 @@ def _register_family(store: Store, place: Path, round: str, verify_key: Path | s
 
 
 def round_name(name: str) -> str:
-    """The name, if it is allowed for a round; else a DataError."""
+    """The name, if it is allowed for a round; else a DataError.
+
+    HTTP clients leave out . and .. from addresses: a request that closes such a round would close its release. A
+    spreadsheet computes what begins with one of = + - @, and rounds are a column of the export.
+    """
     if not 0 < len(name.encode(errors="replace")) <= LONGEST_TEXT or not name.isprintable() or "/" in name:
         raise DataError(f"a round's name is 1 to {LONGEST_TEXT} bytes of text that can be printed, without a slash.")
+    if name in (".", "..") or name.startswith(("=", "+", "-", "@")):
+        raise DataError("a round's name is neither . nor .., and does not begin with = + - or @.")
     return name
 
 

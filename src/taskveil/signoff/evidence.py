@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from taskveil.auditing import Audit, FamilyAudit
+from taskveil.auditing.target import Outcome
 from taskveil.client.families import FAMILY, FAMILY_SIGNATURE, is_family
 from taskveil.client.reading import CLIENT, SERVER, SIGNATURE
 from taskveil.client.signatures import cryptography, read_key
@@ -115,27 +115,37 @@ def audited(
     if found["epsilon_claimed"] != release.guarantee.epsilon:
         raise AuditError(f"{where} tested another ε than this release promises. Audit this release again.")
     try:
-        date.fromisoformat(found["date"])
+        valid = date.fromisoformat(found["date"]) <= datetime.now(UTC).date() and found["trials"] > 0
         checks = [{name: str(one[name]) for name in ("name", "outcome", "detail")} for one in _checks(found)]
+        disproved = any(one["epsilon_lower"] > one["epsilon_claimed"] for one in (found, *_members(found).values()))
+        valid = valid and {one["outcome"] for one in checks} <= set(get_args(Outcome))
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise AuditError(f"{where} has no valid date or checks. Audit the release again.") from None
-    broken = any(one["outcome"] == "broken" for one in checks) or found["epsilon_lower"] > found["epsilon_claimed"]
-    if broken == found["passed"]:
+        valid = False
+    if not valid:
+        raise AuditError(f"{where} has no valid date, trials or checks. Audit the release again.")
+    broken = disproved or any(one["outcome"] == "broken" for one in checks)
+    if broken == found["passed"] or not found["verdict"].startswith("BROKEN." if broken else "HOLDS."):
         raise AuditError(f"{where} contradicts itself: its verdict does not follow from its checks. Audit again.")
     return {**{name: found[name] for name in _NEEDED}, "checks": checks}
 
 
 def _is(value: Any, kind: type | tuple[type, ...]) -> bool:
-    """Whether a value of JSON is of a kind. True and false are no numbers, and numbers are finite."""
-    finite = not isinstance(value, float) or math.isfinite(value)
-    return isinstance(value, kind) and finite and (kind is bool or not isinstance(value, bool))
+    """Whether a value of JSON is of a kind. True and false are no numbers, and doubles can hold numbers."""
+    exact = not isinstance(value, int | float) or abs(value) < 2**53
+    return isinstance(value, kind) and exact and (kind is bool or not isinstance(value, bool))
 
 
 def _checks(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The structural checks of an audit; of a family, those of the family and of every member."""
     members = [
         {**one, "name": f"{name}: {one['name']}"}
-        for name, member in found.get("members", {}).items()
+        for name, member in _members(found).items()
         for one in member["checks"]
     ]
     return [*found["checks"], *members]
+
+
+def _members(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The audits of a family's members by name; empty for a release."""
+    members: Mapping[str, Any] = found.get("members", {})
+    return members

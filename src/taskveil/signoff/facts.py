@@ -17,6 +17,7 @@ from taskveil.sweeps.planning import margin_text, plan_of
 from taskveil.tasks import MeanTask, ModelTask, MultiTask, SurveyTask
 from taskveil.veil import Family, Veil
 from taskveil.veil.accounting import Cost, compose, reports_within
+from taskveil.veil.veil import as_epsilon
 
 
 def content_of(
@@ -86,7 +87,7 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
     """What the planned rounds cost together: ε (None if the rounds are not stated), and what that means."""
     one = release.guarantee
     if cap is not None:
-        Cost(epsilon=cap)  # the same checks as of any budget
+        cap = as_epsilon(cap)
         if cap < one.epsilon * (1 - 1e-12):
             raise BudgetError(f"a cap of {cap:g} allows no report of {budget(one.epsilon)}: devices would make none.")
     fits = reports_within(Cost(epsilon=one.epsilon), epsilon=WEAK)

@@ -59,7 +59,7 @@ class FinishedPoints:
             same = {kind: dict(content["same"][kind]) for kind in wrong}
             points = {Place(*place): Point.read(point) for place, point in content["points"]}
             releases = dict(content["releases"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ResumeError(f"{path} keeps no sweep ({type(error).__name__}).") from error
         for kind, known in same.items():
             other = next((name for name in known if self._same[kind].get(name, known[name]) != known[name]), None)

@@ -372,7 +372,7 @@ class Frontier:
                 fuller = cls.read(json.loads(more.read_text(encoding="utf-8")))
                 return fuller if fuller == found else found
             return found
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise DataError(f"{path} holds no frontier that `to_json` wrote: {type(error).__name__}.") from error
 
     @classmethod

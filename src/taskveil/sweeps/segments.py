@@ -405,7 +405,7 @@ class SegmentedFrontier:
             )
         except DataError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise DataError(f"{path} holds no segments that `to_json` wrote: {type(error).__name__}.") from error
 
 

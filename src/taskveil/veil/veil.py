@@ -68,6 +68,8 @@ def as_epsilon(epsilon: Any) -> float:
     """A privacy budget: a finite number above zero."""
     try:
         value = float(epsilon)
+    except OverflowError:
+        value = math.inf
     except (TypeError, ValueError) as error:
         raise BudgetError(f"epsilon must be a number, got {epsilon!r}.") from error
     if not (math.isfinite(value) and value > 0):

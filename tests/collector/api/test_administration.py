@@ -91,7 +91,7 @@ def test_nobody_else_may(collected: tuple[Asked, tv.Veil, str], method: str, way
     assert unknown.json()["type"] == "urn:taskveil:problem:release-unknown"
 
 
-@pytest.mark.parametrize("name", ["%0A", "a%2Fb", "x" * 1001, "%00"])
+@pytest.mark.parametrize("name", ["%0A", "a%2Fb", "x" * 1001, "%00", "%2E", "%2E%2E", "=1", "+1", "-1", "@a"])
 def test_names_that_a_round_cannot_bear_are_refused(collected: tuple[Asked, tv.Veil, str], name: str) -> None:
     asked, _, path = collected
     assert asked.ask("PUT", f"{path}/rounds/{name}", "admin").status_code in (404, 422)
