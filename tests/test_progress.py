@@ -355,7 +355,7 @@ def test_a_long_design_shows_a_bar_by_itself() -> None:
     )
     found = terminals.run(program, terminal=True)
     assert found.code == 0, found.err
-    assert "learning encoders" in found.err
+    assert "━" in found.err  # which stage it names depends on how busy the machine is
     assert "%" in found.err
     assert terminals.screen(found.err) == ""
     piped = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

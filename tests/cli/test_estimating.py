@@ -149,7 +149,8 @@ def test_assumed_rows_stand_apart_and_carry_their_sentence(tmp_path: Path, monke
     assert "tickets" not in alone
     for assume, words in (("cells", "covariate shift"), ("labels", "label shift")):
         said = run("estimate", *reports, "--assume", assume, "--json", tmp_path / "e.json")
-        measured, assumed = said.split("Assumed  ")
+        # One collection in twenty contradicts a true assumption at the 5% level, and the heading then says so.
+        measured, assumed = re.split("Assumed(?:  |: the reports contradict it)", said)
         assert "code 0" in measured
         assert "tickets" not in measured
         assert "share of labels: " in assumed

@@ -293,7 +293,7 @@ def natural_values(device: Device, batch: Any, names: list[str], table: TableFil
 
 def encoder_input(device: Device, values: Sequence[Any]) -> Floats:
     """Columns of values (N,), as `natural_values` gives them, as numbers (N, n) for the device's encoder."""
-    return np.column_stack(values) if device.fields is None else device.fields.expand(values)
+    return device.fields.expand(values) if device.fields else np.column_stack(values)
 
 
 def _values(column: Any) -> Values | Coded:
