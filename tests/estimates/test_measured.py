@@ -199,7 +199,7 @@ def test_means_far_from_zero_are_compared_with_the_volunteers(far: float) -> Non
     veil = replace(veil, decoder=replace(veil.decoder, offset=np.array([far, 0.0])), task=task)
     known = Volunteers.of(veil.mechanism, veil.decoder, veil.encoder(X), X, task, truths(task, X, None))
     found = tv.estimate(replace(veil, volunteers=known), veil.privatize(X))
-    assert not found.drift.raised
+    assert found.drift.p_value > 1e-4  # these are people like the volunteers
     first, second = found.reported
     assert first.low < first.mean < first.high
     assert first.mean == pytest.approx(far)
