@@ -242,3 +242,19 @@ def test_as_many_codewords_as_are_favoured_stand_for_the_centre(size: int, favou
     """And all favoured ones must be there: of 17, with 9 for the centre, 8 are left."""
     with pytest.raises(MechanismError):
         replace(CENTRED, response=Response.calibrated(size=size, favoured=favoured, epsilon=1.0))
+
+
+@pytest.mark.parametrize("kind", [BallResponse, CentredBallResponse])
+def test_vectors_outside_the_ball_are_pulled_in_before_a_report(
+    kind: type[BallResponse], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ε does not depend on it, but the estimate does: without it a corner of the box counted as a longer vector."""
+    mechanism, seen, sets = ball_response(4, 32, 5, 2.0, kind=kind), [], kind._sets
+
+    def kept(self: BallResponse, seeds: np.ndarray, k: np.ndarray, own: np.ndarray) -> np.ndarray:
+        seen.append(k)
+        return sets(self, seeds, k, own)
+
+    monkeypatch.setattr(kind, "_sets", kept)
+    mechanism(np.array([[1e9] * 4, [-1.0, 1.0, np.inf, np.nan], [0.1, 0.0, 0.0, 0.0]]))
+    assert ((seen[0] ** 2).sum(axis=1) <= mechanism.radius**2).all()
