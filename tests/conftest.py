@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,24 @@ import taskveil as tv
 # Deadlines measure the machine, not the code; derandomised so that a red run can be repeated.
 settings.register_profile("taskveil", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("taskveil")
+
+
+_FIRST_STATES: dict[int, tuple[np.random.Generator, dict[str, Any]]] = {}
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note where each generator of a test module stands after the import."""
+    for module in {item.getparent(pytest.Module).obj for item in session.items}:
+        for value in vars(module).values():
+            if isinstance(value, np.random.Generator):
+                _FIRST_STATES[id(value)] = value, copy.deepcopy(value.bit_generator.state)
+
+
+@pytest.fixture(autouse=True)
+def _the_same_draws_in_any_order() -> None:
+    """Each test draws what it draws alone, because the order of tests differs between parallel runs."""
+    for generator, state in _FIRST_STATES.values():
+        generator.bit_generator.state = state
 
 
 def some_volunteers() -> np.ndarray:
