@@ -18,9 +18,11 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -29,7 +31,7 @@ from taskveil.auditing.bound import at_least, at_most, epsilon_low, largest_prov
 from taskveil.auditing.pairs import BEYOND, InputPair
 from taskveil.auditing.scores import Idea, choose_event, distance_from_medians, frequencies, ideas, whole_reports
 from taskveil.auditing.target import ALPHA, FEW, Check, Target
-from taskveil.client import Client
+from taskveil.client import Client, Report
 from taskveil.client.ledger import Ledger
 from taskveil.errors import AuditError
 from taskveil.veil import Veil
@@ -271,9 +273,10 @@ def _by_client(veil: Veil, record: Array, count: int) -> Array:
     memory = "/dev/shm"  # noqa: S108 - a private folder is made in it
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
         ledger, cap = Ledger(Path(folder) / "ledger.sqlite"), 2 * count * veil.mechanism.epsilon
-        with Client(device=veil.device, release=bytes(32), ledger=ledger, cap=cap) as client:
+        device = replace(veil.device, panel=None)  # every round has a report
+        with Client(device=device, release=bytes(32), ledger=ledger, cap=cap) as client:
             for turn in range(count):
-                report = client.report(record, round=turn)
+                report = cast(Report, client.report(record, round=turn))
                 numbers = veil.mechanism.layout.unpack(report.payload)
                 rows.append(np.array([*numbers, *np.frombuffer(report.id, dtype="<i8")], dtype=np.int64))
     return np.stack(rows)

@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from taskveil.auditing.bound import at_least, at_most
 from taskveil.auditing.pairs import hostile_records
 from taskveil.auditing.result import Audit, html_of, rows_of
 from taskveil.auditing.target import ALPHA, Check, Target
-from taskveil.client import Client, Ledger, entropy
+from taskveil.client import Client, Ledger, Report, entropy
 from taskveil.client.families import CHOSEN
 from taskveil.notebooks import frame
 from taskveil.veil import Family
@@ -174,7 +174,7 @@ def _same_draw(name: str, family: Family, records: list[Any], seeds: int) -> Che
                 seen = set()
                 for place, record in enumerate(records):
                     entropy.system_bytes = np.random.default_rng([22, seed]).bytes
-                    seen.add(client.report(record, round=f"{seed}/{place}").release)
+                    seen.add(cast(Report, client.report(record, round=f"{seed}/{place}")).release)
                 if len(seen) > 1:
                     detail = "With the same entropy, different records get reports of different members."
                     return Check.of(name, detail, held=False)
@@ -191,7 +191,8 @@ def _weights(name: str, family: Family, records: list[Any], rounds: int) -> Chec
     with _client(family) as client:
         for place, record in enumerate(records):
             for turn in range(rounds):
-                counts[place, releases.index(client.report(record, round=f"{place}/{turn}").release)] += 1
+                report = cast(Report, client.report(record, round=f"{place}/{turn}"))
+                counts[place, releases.index(report.release)] += 1
     shares = np.array([weight / total for weight in family.weights.values()])
     low, high = (_limits(end, counts, rounds, alpha) for end in (at_least, at_most))
     if ((low > shares) | (high < shares)).any():

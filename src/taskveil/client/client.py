@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,34 @@ from taskveil.client.device import Device
 from taskveil.client.families import DeviceFamily, draw, family_statement, load_family, single
 from taskveil.client.latent_encoders import Function
 from taskveil.client.ledger import RESTORE, Ledger, default_path
+from taskveil.client.panels import times_cost
 from taskveil.client.promise import rounded_up, together
 from taskveil.client.signatures import read_key
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import Report
 from taskveil.errors import BudgetError, DataError, LedgerError, WireError
+
+
+class Spent(float):
+    """The ε that all recorded reports cost, as a number: six digits, rounded up.
+
+    `planned` is what all reports of this release cost, those so far and those to come. `lifetime` is the most that all
+    reports in the ledger may cost: the cap.
+    """
+
+    planned: float
+    lifetime: float
+
+    def __new__(cls, so_far: float, planned: float, lifetime: float) -> Spent:
+        """Make it from exact sums, which are rounded up."""
+        made = super().__new__(cls, rounded_up(so_far))
+        made.planned, made.lifetime = float(rounded_up(planned)), float(rounded_up(lifetime))
+        return made
+
+    @property
+    def so_far(self) -> float:
+        """What all recorded reports cost."""
+        return float(self)
 
 
 class Client:
@@ -29,6 +53,9 @@ class Client:
     Of a family (`taskveil.client.families`), `device` is the member that was chosen, or the first one if the device
     draws in every round; all members take the same record. `release` is the family's id, and `epsilon` what a report
     costs: that of the chosen member, or the largest of all if the device draws.
+
+    Of a release over time (`tv.OverTime`), the device draws its rounds when it joins: with its first report, or with
+    `enrol`. In all other rounds `report` returns None.
 
     Close it, or use it as `with Client.load(...) as client:`. Its ledger is closed with it.
 
@@ -61,7 +88,8 @@ class Client:
             device: encoder and mechanism.
             release: the 32 bytes that identify them.
             ledger: records the reports; closed with the client.
-            cap: the ε that all reports in the ledger together may cost; by default the cost of one report.
+            cap: the ε that all reports in the ledger together may cost; by default the cost of one report, or of all
+                reports of a release over time.
             family: the family that the device belongs to; by default the release is on its own.
             epsilon: the choice, in a family from which people choose.
         """
@@ -71,7 +99,9 @@ class Client:
         self.release = self._family.release
         self.ledger = ledger
         self.epsilon = max(member.epsilon for member in self._offered)
-        self.cap = self.epsilon if cap is None else _as_cap(cap)
+        self.panel = self._family.panel
+        lifetime = self.epsilon if self.panel is None else times_cost(self.epsilon, self.panel.reports)
+        self.cap = lifetime if cap is None else _as_cap(cap)
 
     @classmethod
     def load(
@@ -89,7 +119,8 @@ class Client:
         Args:
             folder: the release, the `client` folder in it, or the family.
             ledger: the file that records the spent budget, by default one per user of the machine.
-            cap: the most a person spends in all rounds and releases, by default this release's ε: one report.
+            cap: the most a person spends in all rounds and releases; by default this release's ε, one report, or the
+                lifetime of a release over time.
             verify_key: PEM file or its bytes, or 32 raw bytes (Ed25519); only releases signed by it are accepted.
             encoder: the model of a release that names one and does not contain it: records (N, n) → latents.
             epsilon: the choice, in a family from which people choose (`Family.of_budgets`). The choice is visible to
@@ -124,10 +155,31 @@ class Client:
 
         It comes from the mechanism and the ledger, not from the release's text.
         """
-        return f"{family_statement(self._family, self._offered)} {together(self.ledger.spent, self.cap)}"
+        words = [family_statement(self._family, self._offered), together(self.ledger.spent, self.cap)]
+        if self.panel is not None:
+            places = self._drawn()
+            words.insert(1, self.panel.statement(self.epsilon, None if places is None else len(places)))
+        return " ".join(words)
 
-    def report(self, x: Any, *, round: str | int = "0") -> Report:
+    def enrol(self, round: str | int) -> None:
+        """Join a release over time: the device draws the rounds in which it will report, and stores them.
+
+        The first `report` does the same. A device that joins in the middle of a block of rounds begins with the next
+        block. When a device joins must not depend on its records.
+
+        Args:
+            round: the round that takes place now.
+        """
+        panel = self.panel
+        if panel is None:
+            raise DataError("the rounds of this release are not planned: there is nothing to join.")
+        place = panel.place(_as_round(round))
+        self._drawn(lambda: panel.written(panel.draw_places(place)))
+
+    def report(self, x: Any, *, round: str | int = "0") -> Report | None:
         """The report of this round: a new one from the record x, or the one that was made before, byte for byte.
+
+        Of a release over time, it is None if it is not this device's turn.
 
         Args:
             x: a mapping of the release's column names to values, or the values in the release's order. Values are
@@ -153,8 +205,18 @@ class Client:
         """
         # All members read the record first, so that what is wrong with its form is an error whatever will be drawn.
         records, name = [member.device.record(x) for member in self._offered], _as_round(round)
-        raw = self.ledger.once(self.release, name, self.epsilon, self.cap, lambda: self._make(*records).to_bytes())
-        return self._checked(raw, name)
+        block: tuple[str, ...] = ()
+        if self.panel is not None:
+            place = self.panel.place(name)
+            self.enrol(name)
+            turns = {self.panel.block(drawn): drawn for drawn in self._drawn() or ()}
+            if place < turns.get(self.panel.block(place), len(self.panel.rounds)):
+                return None
+            block = self.panel.block_rounds(self.panel.block(place))
+        raw = self.ledger.once(
+            self.release, name, self.epsilon, self.cap, lambda: self._make(*records).to_bytes(), block
+        )
+        return None if raw is None else self._checked(raw, name)
 
     def recorded(self, round: str | int = "0") -> Report | None:
         """The report that was made in this round, for sending it again without the record; None if there is none.
@@ -166,9 +228,21 @@ class Client:
         raw = self.ledger.recorded(self.release, name)
         return None if raw is None else self._checked(raw, name)
 
-    def spent(self) -> float:
-        """The ε that all recorded reports cost, in all releases that share the ledger: six digits, rounded up."""
-        return float(rounded_up(self.ledger.spent))
+    def spent(self) -> Spent:
+        """The ε that all recorded reports cost, in all releases that share the ledger: six digits, rounded up.
+
+        Its `planned` is what the reports of this release cost, those to come included; its `lifetime` is the cap.
+        """
+        count = 1 if self.panel is None else self.panel.reports
+        places = None if self.panel is None else self._drawn()
+        planned = times_cost(self.epsilon, count if places is None else len(places))
+        return Spent(self.ledger.spent, planned, self.cap)
+
+    def _drawn(self, draw: Callable[[], bytes] | None = None) -> tuple[int, ...] | None:
+        """The rounds that were drawn when this device joined the release over time, drawn now if there are none; None
+        if it has not joined."""
+        raw = self.ledger.drawn(self.release, draw)
+        return None if raw is None or self.panel is None else self.panel.read(raw)
 
     def _checked(self, raw: bytes, name: str) -> Report:
         """The report in the ledger's bytes, or a LedgerError if they were altered."""

@@ -20,6 +20,7 @@ from taskveil.client.base_field import MOST_COLUMNS, BaseField, Coded, expand
 from taskveil.client.fields import Number
 from taskveil.client.latent_encoders import Encoder
 from taskveil.client.mechanisms import Mechanism
+from taskveil.client.panels import Panel
 from taskveil.client.values import Values
 from taskveil.errors import DataError
 
@@ -116,6 +117,7 @@ class Device:
     """Record in, randomised report out. `columns` and `units` name the attributes in order.
 
     With `fields`, a record has natural values, which the fields turn into numbers. Without, it consists of numbers.
+    With a `panel`, a person reports in some of the planned rounds.
     """
 
     encoder: Encoder
@@ -123,6 +125,7 @@ class Device:
     columns: tuple[str, ...] | None = None
     units: tuple[str, ...] | None = None
     fields: Fields | None = None
+    panel: Panel | None = None
 
     def __post_init__(self) -> None:
         if self.mechanism.latent_dim != self.encoder.latent_dim:

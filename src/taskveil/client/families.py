@@ -42,6 +42,7 @@ import numpy as np
 from taskveil.client import entropy
 from taskveil.client.device import Device
 from taskveil.client.latent_encoders import Function, NamedEncoder, bring
+from taskveil.client.panels import Panel
 from taskveil.client.promise import rounded_up, statement
 from taskveil.client.reading import (
     BROKEN,
@@ -98,11 +99,20 @@ class DeviceFamily:
             check_members(self.kind, [(one.name, one.weight, one.release.hex()) for one in self.members])
         first, *others = self.members
         for other in others:
+            if first.device.panel != other.device.panel:
+                raise DataError(
+                    f"the members of a family have the same planned rounds: {first.name!r} and {other.name!r} differ."
+                )
             if record_of(first.device) != record_of(other.device):
                 raise DataError(
                     f"the members of a family take the same record: {first.name!r} and {other.name!r} differ in the "
                     "names, the order or the types of their fields."
                 )
+
+    @property
+    def panel(self) -> Panel | None:
+        """The planned rounds, the same for all members; None if rounds are not planned."""
+        return self.members[0].device.panel
 
     @property
     def epsilon(self) -> float:

@@ -5,6 +5,10 @@ them, and every later call returns the same bytes. The budgets of all recorded r
 kill, a crash, an interrupt or a full disk at any point leaves either no report or the recorded one. With a file that is
 cut short, damaged or holds a budget below zero no report is made, because the budget that was spent is not known.
 
+**Planned rounds.** Of a release over time (`panels`), at most one report exists for each block of rounds. The drawn
+rounds are on the disk before they are used. The mark does not cover them: if an older copy has forgotten them, then no
+report was made with them, or the mark refuses the copy.
+
 **How.** One SQLite transaction looks, adds up, randomises, inserts and commits with fsync (`synchronous=FULL`). Only
 then the report is returned. `locking` lets one thread of one process at a time do so, without any signal in between. A
 report that was drawn but not committed is discarded unseen. A new ledger appears with its table or not at all, so an
@@ -37,7 +41,7 @@ import tempfile
 import threading
 import weakref
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import xor
 from pathlib import Path
@@ -51,6 +55,7 @@ CREATE TABLE reports (
     release BLOB NOT NULL, round TEXT NOT NULL, epsilon REAL NOT NULL, bytes BLOB NOT NULL, PRIMARY KEY (release, round)
 ) WITHOUT ROWID
 """
+_DRAWN = "CREATE TABLE IF NOT EXISTS drawn (release BLOB PRIMARY KEY, places BLOB NOT NULL) WITHOUT ROWID"
 _INHERITED: list[sqlite3.Connection] = []  # a fork must not even close its parent's connections
 _LEDGERS: weakref.WeakSet[Ledger] = weakref.WeakSet()
 _SLACK = 2.0**-40
@@ -93,7 +98,15 @@ class Ledger:
         _LEDGERS.add(self)
         _ = self.spent  # a damaged ledger is refused at once
 
-    def once(self, release: bytes, round: str, epsilon: float, cap: float, make: Callable[[], bytes]) -> bytes:
+    def once(
+        self,
+        release: bytes,
+        round: str,
+        epsilon: float,
+        cap: float,
+        make: Callable[[], bytes],
+        block: Sequence[str] = (),
+    ) -> bytes | None:
         """The recorded report of this round, or a new one from `make` if the cap allows it.
 
         Args:
@@ -102,20 +115,29 @@ class Ledger:
             epsilon: the budget that a new report costs.
             cap: the budget that all recorded reports together may cost.
             make: draws a report; called at most once.
+            block: rounds that have one report together.
 
         Returns:
-            The report's bytes, recorded.
+            The report's bytes, recorded; None if another round of the block has, or had, a report.
         """
         if epsilon < 0:
             raise BudgetSpentError(f"the cost of a report must be 0 or more, got ε = {epsilon:g}; no report was made.")
 
-        def transact(connection: sqlite3.Connection) -> bytes:
+        def transact(connection: sqlite3.Connection) -> bytes | None:
             with self._explained():
                 budgets, spent, names = self._budgets(connection)
                 found, name = self._find(connection, release, round), _hash(release, round.encode())
-                lost = connection.execute("SELECT 1 FROM reports WHERE release = x'' AND bytes = ?", (name,)).fetchone()
+                lost = self._lost(connection, name)
+                others = [other for other in block if other != round]
+                taken = any(
+                    self._find(connection, release, other) is not None
+                    or self._lost(connection, _hash(release, other.encode()))
+                    for other in others
+                )
             if found is not None:
                 return found
+            if taken:
+                return None
             if lost:
                 raise LedgerError(
                     f"a report of the round {round!r} may have been sent, but the ledger {self.path} has lost it: no "
@@ -142,6 +164,36 @@ class Ledger:
                         "and ask again: the same report is returned."
                     ) from error
             return made
+
+        return self._alone(transact)
+
+    def drawn(self, release: bytes, draw: Callable[[], bytes] | None = None) -> bytes | None:
+        """The rounds that were drawn for a release: those recorded, or new ones, recorded before they are returned.
+
+        Args:
+            release: the id of the release.
+            draw: draws them, from entropy alone; without it, None is returned if there are none.
+        """
+
+        def transact(connection: sqlite3.Connection) -> bytes | None:
+            with self._explained():
+                self._budgets(connection)
+                connection.execute(_DRAWN)
+                query = "SELECT places, typeof(places) FROM drawn WHERE release = ?"
+                row = connection.execute(query, (release,)).fetchone()
+            if row is not None and row[1] != b"blob":
+                raise LedgerError(f"the ledger {self.path} was altered: its drawn rounds are no bytes. {RESTORE}")
+            if row is not None or draw is None:
+                return None if row is None else bytes(row[0])
+            places = draw()
+            if self._process != os.getpid():
+                raise LedgerError("a process that was forked while rounds were drawn cannot record them; ask again.")
+            with self._explained():
+                connection.execute("INSERT INTO drawn VALUES (?, ?)", (release, places))
+                connection.execute("COMMIT")
+                if _inode(self._file) != self._inode:
+                    raise LedgerError(f"{self.path} was replaced while rounds were recorded in it. {RESTORE}")
+            return places
 
         return self._alone(transact)
 
@@ -281,6 +333,11 @@ class Ledger:
         if row is not None and row[1] != b"blob":
             raise LedgerError(f"the ledger {self.path} was altered: it holds a report that is no bytes. {RESTORE}")
         return None if row is None else bytes(row[0])
+
+    def _lost(self, connection: sqlite3.Connection, name: bytes) -> bool:
+        """Whether the report with this hash of release and round was made, and lost with the ledger's last commit."""
+        query = "SELECT 1 FROM reports WHERE release = x'' AND bytes = ?"
+        return connection.execute(query, (name,)).fetchone() is not None
 
     def _budgets(self, connection: sqlite3.Connection) -> tuple[list[float], float, int]:
         """The budgets of all recorded reports, their sum, and the XOR of the hashes of their releases and rounds.

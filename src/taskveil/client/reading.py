@@ -60,12 +60,13 @@ from taskveil.client.mechanisms import (
 )
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder, PoolingLayer, Window
+from taskveil.client.panels import Panel
 from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.signatures import verify
 from taskveil.client.trees import TreeEncoder
 from taskveil.errors import ReleaseError, VersionError
 
-SCHEMA = 9
+SCHEMA = 10
 """The newest schema that this module reads."""
 SINCE = {
     "tabled_encoder": 2,
@@ -83,8 +84,9 @@ SINCE = {
     "attribute_encoder": 8,
     "ball_response": 8,
     "centred_ball_response": 9,
+    "panel": 10,
 }
-"""The first schema with this encoder, mechanism, group, field or task; the others exist since schema 1."""
+"""The first schema with this encoder, mechanism, group, field, panel or task; the others exist since schema 1."""
 CLIENT, SERVER = "client", "server"
 """The halves of a release: devices get the first one only."""
 MANIFEST = "manifest.json"
@@ -147,7 +149,18 @@ MOST_MANIFEST = 1 << 20
 MOST_WEIGHTS = 1 << 25
 """Bytes of the weights that a device reads; the largest encoders designed so far have 1 MB."""
 
-_KEYS = {"schema", "digest", "weights_sha256", "encoder", "mechanism", "guarantee", "columns", "units", "fields"}
+_KEYS = {
+    "schema",
+    "digest",
+    "weights_sha256",
+    "encoder",
+    "mechanism",
+    "guarantee",
+    "columns",
+    "units",
+    "fields",
+    "panel",
+}
 _BUDGET = {"epsilon", "delta"}
 _WHOLE = re.compile("-?[0-9]{1,600}", re.ASCII)
 # The header of the weights as the safetensors library writes it. JSON readers differ about other texts, and multiplying
@@ -201,6 +214,7 @@ def read_device(
             mechanism=unpack(manifest["mechanism"], arrays, DEVICE_KINDS, *MECHANISMS.values()),
             **{name: _names(manifest[name]) for name in ("columns", "units")},
             fields=unpack(manifest["fields"], arrays, FIELDS, Fields) if "fields" in manifest else None,
+            panel=unpack(manifest["panel"], arrays, {"panel": Panel}, Panel) if "panel" in manifest else None,
         )
         _ = device.mechanism.layout  # refuses reports longer than the wire can carry
         stated, kept = manifest["guarantee"], device.mechanism
@@ -300,7 +314,7 @@ def read_files(
 
 def schema_of(content: dict[str, Any]) -> int:
     """The schema of this content: the first one that has all of it, so that older readers can read what they know."""
-    parts = [content.get(name) for name in ("encoder", "mechanism", "task")]
+    parts = [content.get(name) for name in ("encoder", "mechanism", "panel", "task")]
     for whole, name in (("mechanism", "groups"), ("fields", "fields")):
         several = content[whole].get(name) if isinstance(content.get(whole), dict) else None
         parts += several if isinstance(several, list) else []

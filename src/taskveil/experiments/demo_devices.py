@@ -159,7 +159,8 @@ class _Visit:
         cap = self.crowd.rounds * sum(first.epsilon for first in self.first)
         with Ledger(self.crowd.ledgers / f"{self.number}.sqlite") as ledger:
             clients = [Client(device=one.device, release=one.release, ledger=ledger, cap=cap) for one in self.first]
-            return [client.report(record, round=self.round) for client in clients]
+            made = [client.report(record, round=self.round) for client in clients]
+            return [report for report in made if report is not None]
 
     def _sent(self, reports: list[Report], outcome: Outcome = Outcome(devices=1)) -> Outcome:  # noqa: B008 - it is frozen
         try:

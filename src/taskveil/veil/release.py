@@ -26,6 +26,7 @@ from taskveil.arrays import Array
 from taskveil.client.device import Device
 from taskveil.client.families import FAMILY, refuse_family
 from taskveil.client.mechanisms import Lattice, SeededCodewords
+from taskveil.client.panels import Panel
 from taskveil.client.promise import statement
 from taskveil.client.reading import (
     BROKEN,
@@ -264,6 +265,7 @@ def parts_of(
             "method": _renamed(str(server["method"])),
             "columns": device.columns,
             "units": device.units,
+            "panel": device.panel,
             "schema": _schema(device, server.get("table"), arrays),
             "bounds": unpacked("bounds", LossBounds),
             "answering": unpacked("answering", *DECODERS.values()),
@@ -406,4 +408,6 @@ def pack_device(device: Device) -> tuple[dict[str, Any], dict[str, Array]]:
     }
     if device.fields is not None:
         content["fields"] = pack(device.fields, "fields", arrays, DEVICE_KINDS)
+    if device.panel is not None:
+        content["panel"] = pack(device.panel, "panel", arrays, {"panel": Panel})
     return content, arrays

@@ -13,6 +13,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
 from taskveil.client.latent_encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
+from taskveil.client.panels import Panel
 from taskveil.client.promise import in_a_sentence, rounded_up, statement
 from taskveil.client.reading import Files
 from taskveil.client.signatures import read_key
@@ -100,6 +101,8 @@ class Veil:
     `answering` maps reports directly to the task's outputs: the best answer to a report need not be one that the model
     gives to any record. Without it the answer is the task's output for the decoder's estimate.
 
+    With a `panel`, a person reports in some of its planned rounds only (`taskveil.client.panels`).
+
     By the `schema`, records become numbers, and estimates become a table like the volunteers' again.
 
     `volunteers` are sums over the volunteers, with which `taskveil.estimate` compares people. `outputs` are the names
@@ -131,6 +134,7 @@ class Veil:
     schema: Schema = None  # type: ignore[assignment]  # without one, `__post_init__` makes one of numbers
     volunteers: Volunteers | None = None
     outputs: Outputs | None = None
+    panel: Panel | None = None
     _stored_id: str | None = field(init=False, default=None)
     """The id in the files. `dataclasses.replace` does not keep it: a changed veil is another release."""
 
@@ -178,6 +182,7 @@ class Veil:
             columns=self.columns,
             units=self.units,
             fields=None if self.schema.unbounded else self.schema.fields,
+            panel=self.panel,
         )
 
     @property
