@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from taskveil.designs.domain import Ball as Ball
     from taskveil.designs.domain import Box as Box
     from taskveil.designs.domain import Points as Points
+    from taskveil.designs.over_time import OverTime as OverTime
     from taskveil.designs.problem import OnDevice as OnDevice
     from taskveil.errors import TaskveilError as TaskveilError
     from taskveil.estimates import estimate as estimate
@@ -55,6 +56,7 @@ _NAMES = {
     "taskveil.client.fields": "Category Count Date Flag Number Words",
     "taskveil.designs.designing": "design",
     "taskveil.designs.domain": "Ball Box Points",
+    "taskveil.designs.over_time": "OverTime",
     "taskveil.designs.problem": "OnDevice",
     "taskveil.errors": "TaskveilError",
     "taskveil.estimates": "estimate",
@@ -86,6 +88,7 @@ __all__ = [
     "MultiTask",
     "Number",
     "OnDevice",
+    "OverTime",
     "Points",
     "Ray",
     "Schema",

@@ -61,6 +61,10 @@ class Panel:
         if self.days < 0 or (self.days and list(names) != dated(names[0], self.days, len(names))):
             raise DataError(f"rounds every {self.days} days are named after their first days, in order.")
 
+    def __str__(self) -> str:
+        count = len(self.rounds)
+        return f"in {self.reports} of {count} round{'s' if count > 1 else ''}"
+
     @cached_property
     def places(self) -> dict[str, int]:
         """Where each round stands among the rounds, from 0."""

@@ -319,7 +319,7 @@ def schema_of(content: dict[str, Any]) -> int:
         several = content[whole].get(name) if isinstance(content.get(whole), dict) else None
         parts += several if isinstance(several, list) else []
     needed = [SINCE.get(str(part.get("kind")), 1) for part in parts if isinstance(part, dict)]
-    since = {"answering": 3, "fields": 4, "table": 4, "volunteers": 7, "outputs": 7}
+    since = {"answering": 3, "fields": 4, "table": 4, "volunteers": 7, "outputs": 7, "considered_panels": 10}
     needed += [schema for name, schema in since.items() if name in content]
     return max(*needed, 6 if content.get("considered") else 1, 1)
 

@@ -13,6 +13,7 @@ from typing import Any
 from taskveil.designs.auto import Best, CodebookDesigner, ConstantDesigner, LaplaceDesigner, MeanDesigner
 from taskveil.designs.domain import Domain
 from taskveil.designs.laplace import closed_form
+from taskveil.designs.over_time import Budget, OverTime, budget_of, chosen_over_time
 from taskveil.designs.problem import Designer, OnDevice, Population, Problem
 from taskveil.designs.selection import people
 from taskveil.errors import RENAMED, BudgetError, TaskError, refusing_old_arguments
@@ -22,7 +23,6 @@ from taskveil.records.schema import Schema
 from taskveil.records.tables import column_names, name_of
 from taskveil.tasks import Task
 from taskveil.veil import Veil
-from taskveil.veil.veil import as_epsilon
 from taskveil.veil.volunteers import Volunteers, truths
 
 Method = str | Designer
@@ -67,7 +67,7 @@ def design(
     X: Any,
     task: Task,
     *,
-    epsilon: float,
+    epsilon: Budget,
     y: Any = None,
     method: Method = "auto",
     on_device: OnDevice | None = None,
@@ -85,7 +85,9 @@ def design(
             be numbers, text, flags and dates, and may have missing values. A design for a model uses at most 20,000
             records, drawn at random with the seed.
         task: what the data is for.
-        epsilon: the privacy budget of one report. Smaller is more private. All designs are purely ε-LDP (δ = 0).
+        epsilon: the privacy budget of one report. Smaller is more private. All designs are purely ε-LDP (δ = 0). Or a
+            `tv.OverTime`, a budget for all reports of a person in planned rounds. The design then also chooses in how
+            many rounds a person reports, and `veil.considered_panels` says what other numbers would cost.
         y: the volunteers' labels, for a task that is a model. Without them the model's own answers are the truth.
         method: "auto" compares designs by nested cross-validation: codebooks with several encoders, and Laplace noise
             ("task_aware") for linear tasks and torch models. A design is chosen only if it beats the constant
@@ -119,7 +121,7 @@ def design(
         >>> bool(veil.loss(X).mean < X.sum(axis=1).var())  # better than one answer for everybody
         True
     """
-    budget, designer = as_epsilon(epsilon), designer_of(method)
+    budget, designer = budget_of(epsilon), designer_of(method)
     with Progress.of(progress) as bar:
         bar.begin(f"designing ({designer.name})", 0.0)  # the designer adds the amount of work
         problem = Problem.of(
@@ -130,7 +132,15 @@ def design(
             if not callable(getattr(like, "weights", None)):
                 raise TaskError(f"like must be an estimate of taskveil.estimate, got {type(like).__name__}.")
             problem = problem.like(like, seed)
-        ((_, _, veil),) = design_many(designer, problem, epsilons=[budget], seeds=[seed])
+
+        def made(one: float) -> Veil:
+            ((_, _, veil),) = design_many(designer, problem, epsilons=[one], seeds=[seed])
+            return veil
+
+        if isinstance(budget, OverTime):  # noqa: SIM108
+            veil = chosen_over_time(budget, designer, problem, seed, made)
+        else:
+            veil = made(budget)
         # The volunteers as they were passed, not reweighted: people are compared with the same ones in every round.
         return finished(veil, volunteers, column_names(X), name_of(y))
 

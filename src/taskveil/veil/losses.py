@@ -91,6 +91,20 @@ class Considered:
     operations: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class ConsideredPanel:
+    """A number of reports per person that was tried, with the ε of one report, and what it costs the task.
+
+    For answers, `error` is the mean held-out loss over all people and rounds, where the constant prediction answers for
+    those who are silent. For surveys and means, it is the variance of a round's estimate times the number of people,
+    summed over the statistics with their weights.
+    """
+
+    reports: int
+    epsilon: float
+    error: float
+
+
 def expected_losses(
     device: Device,
     decoder: Decoder,

@@ -64,7 +64,7 @@ from taskveil.veil.decoders import (
     NetworkDecoder,
     SurveyDecoder,
 )
-from taskveil.veil.losses import Considered, LossBounds
+from taskveil.veil.losses import Considered, ConsideredPanel, LossBounds
 from taskveil.veil.statistics import checked_survey
 from taskveil.veil.volunteers import FARTHEST, Classes, Groups, Outputs, Volunteers
 
@@ -90,6 +90,7 @@ SERVER_KINDS: Kinds = {
     "histogram": Histogram,
     "loss_bounds": LossBounds,
     "considered": Considered,
+    "considered_panel": ConsideredPanel,
     "column_type": ColumnType,
     "classes": Classes,
     "groups": Groups,
@@ -129,6 +130,8 @@ def files_of(device: Device, parts: Mapping[str, Any]) -> dict[str, bytes]:
         types = pack(schema.published.types, "types", arrays, SERVER_KINDS)
         server["table"] = {"library": schema.library, "types": types}
     server |= {name: packed(name) for name in ("answering", "volunteers", "outputs") if parts[name] is not None}
+    if parts["considered_panels"]:
+        server["considered_panels"] = packed("considered_panels")
     return _half(CLIENT, manifest, weights) | _half(SERVER, *manifest_of(server, arrays))
 
 
@@ -272,7 +275,10 @@ def parts_of(
             "volunteers": unpacked("volunteers", Volunteers),
             "outputs": unpacked("outputs", Outputs),
             "considered": unpack(considered, arrays, SERVER_KINDS, tuple),
+            "considered_panels": unpack(server.get("considered_panels", []), arrays, SERVER_KINDS, tuple),
         }
+        if not all(isinstance(one, ConsideredPanel) for one in parts["considered_panels"]):
+            raise ReleaseError(f"{where}: considered_panels holds something else.")
         if isinstance(parts["task"], SurveyTask) or isinstance(parts["decoder"], SurveyDecoder):
             parts["task"] = checked_survey(parts)
         if parts["decoder"].shape != (device.encoder.width, device.mechanism.report_width):

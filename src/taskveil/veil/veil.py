@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.client.device import Device
 from taskveil.client.latent_encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
-from taskveil.client.panels import Panel
+from taskveil.client.panels import Panel, times_cost
 from taskveil.client.promise import in_a_sentence, rounded_up, statement
 from taskveil.client.reading import Files
 from taskveil.client.signatures import read_key
@@ -26,7 +27,7 @@ from taskveil.tasks import ModelTask, Task
 from taskveil.veil import release
 from taskveil.veil.decoders import Decoder
 from taskveil.veil.loss_intervals import check_block
-from taskveil.veil.losses import Considered, Loss, LossBounds, expected_losses, warn_of_few
+from taskveil.veil.losses import Considered, ConsideredPanel, Loss, LossBounds, expected_losses, warn_of_few
 from taskveil.veil.volunteers import Outputs, Volunteers
 
 
@@ -35,6 +36,9 @@ class Guarantee:
     """(ε, δ) local differential privacy for one report, for every user and every input.
 
     P[report(x) ∈ S] ≤ e^ε · P[report(x') ∈ S] + δ for any inputs x, x' and any set S of reports.
+
+    With a `panel`, the same holds with `lifetime` for all reports of a person together: for any two sequences of
+    records, whatever changes in them and whenever it does (`taskveil.client.panels`).
 
     Example:
         >>> import numpy as np, taskveil as tv
@@ -48,11 +52,36 @@ class Guarantee:
     delta: float = 0.0
     enforced_by: str
     assumptions: tuple[str, ...] = ()
+    panel: Panel | None = None
+
+    @classmethod
+    def of(
+        cls, *, epsilon: float, delta: float, enforced_by: str, panel: Panel | None, assumptions: Sequence[str] = ()
+    ) -> Guarantee:
+        """The guarantee of reports with these budgets, and what it assumes over time.
+
+        Args:
+            epsilon, delta, enforced_by: of one report.
+            panel: the planned rounds, if there are some.
+            assumptions: what else it assumes.
+        """
+        over_time = (
+            () if panel is None else ("When a device joins, and when it is on, does not depend on its records.",)
+        )
+        return cls(
+            epsilon=epsilon, delta=delta, enforced_by=enforced_by, assumptions=(*assumptions, *over_time), panel=panel
+        )
+
+    @property
+    def lifetime(self) -> float:
+        """The ε of all reports of a person together; without planned rounds, of one report."""
+        return self.epsilon if self.panel is None else times_cost(self.epsilon, self.panel.reports)
 
     @property
     def statement(self) -> str:
         """The promise in words that need no mathematics."""
-        return statement(self.epsilon, self.delta, self.enforced_by)
+        one = statement(self.epsilon, self.delta, self.enforced_by)
+        return one if self.panel is None else f"{one} {self.panel.statement(self.epsilon, None)}"
 
     @property
     def in_a_sentence(self) -> str:
@@ -61,8 +90,14 @@ class Guarantee:
 
     def _repr_html_(self) -> str:
         rows = [["ε of a report", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["kept by", self.enforced_by]]
+        rows += panel_rows(self.panel, self.lifetime)
         rows += [["assumes", word] for word in self.assumptions]
         return summary("Guarantee", [self.in_a_sentence], rows=rows)
+
+
+def panel_rows(panel: Panel | None, lifetime: float) -> list[list[str]]:
+    """The rows of a summary about planned rounds, if there are some, in which all reports cost `lifetime`."""
+    return [] if panel is None else [["reports of a person", str(panel)], ["ε of all of them", rounded_up(lifetime)]]
 
 
 def as_epsilon(epsilon: Any) -> float:
@@ -72,7 +107,8 @@ def as_epsilon(epsilon: Any) -> float:
     except OverflowError:
         value = math.inf
     except (TypeError, ValueError) as error:
-        raise BudgetError(f"epsilon must be a number, got {epsilon!r}.") from error
+        why = getattr(epsilon, "statement", "")  # of a budget over time
+        raise BudgetError(f"epsilon must be a number, got {epsilon!r}. {why}".rstrip()) from error
     if not (math.isfinite(value) and value > 0):
         why = getattr(epsilon, "statement", "")  # of a sweep that could name no budget
         raise BudgetError(f"epsilon must be a finite number above zero, got {value}. {why}".rstrip())
@@ -101,7 +137,8 @@ class Veil:
     `answering` maps reports directly to the task's outputs: the best answer to a report need not be one that the model
     gives to any record. Without it the answer is the task's output for the decoder's estimate.
 
-    With a `panel`, a person reports in some of its planned rounds only (`taskveil.client.panels`).
+    With a `panel`, a person reports in some of its planned rounds only (`taskveil.client.panels`). `considered_panels`
+    lists the numbers of reports that were compared, the chosen one first.
 
     By the `schema`, records become numbers, and estimates become a table like the volunteers' again.
 
@@ -135,6 +172,7 @@ class Veil:
     volunteers: Volunteers | None = None
     outputs: Outputs | None = None
     panel: Panel | None = None
+    considered_panels: tuple[ConsideredPanel, ...] = ()
     _stored_id: str | None = field(init=False, default=None)
     """The id in the files. `dataclasses.replace` does not keep it: a changed veil is another release."""
 
@@ -158,7 +196,7 @@ class Veil:
         size = self.mechanism.layout.length
         return (
             f"<Veil {self.method}, ε = {rounded_up(self.mechanism.epsilon)}, {self.device.attributes} attributes, "
-            f"reports of {size} byte{'s' if size > 1 else ''}>"
+            f"reports of {size} byte{'s' if size > 1 else ''}{'' if self.panel is None else f', {self.panel}'}>"
         )
 
     def _repr_html_(self) -> str:
@@ -166,6 +204,7 @@ class Veil:
         rows = [
             ["method", self.method],
             ["ε of a report", rounded_up(self.mechanism.epsilon)],
+            *panel_rows(self.panel, self.guarantee.lifetime),
             ["fields", f"{len(self.schema):,}: {shortened(', '.join(self.schema.names[:20]), 80)}"],
             ["report", in_words(size.report_bytes, "B")],
             ["on the device", str(size)],
@@ -197,7 +236,9 @@ class Veil:
             2.0
         """
         mechanism = self.mechanism
-        return Guarantee(epsilon=mechanism.epsilon, delta=mechanism.delta, enforced_by=mechanism.enforced_by)
+        return Guarantee.of(
+            epsilon=mechanism.epsilon, delta=mechanism.delta, enforced_by=mechanism.enforced_by, panel=self.panel
+        )
 
     @property
     def release_id(self) -> str:
