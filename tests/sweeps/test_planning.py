@@ -219,7 +219,7 @@ def test_a_model_has_a_share_of_the_signal() -> None:
 def test_mistakes_are_explained(planned: Plan) -> None:
     with pytest.raises(DataError, match="no statistic 'salary', only"):
         planned.margin("salary", 1.0)
-    with pytest.raises(BudgetError, match="no ε = 3, only 1, 4"):
+    with pytest.raises(BudgetError, match="no ε = 3, only ε = 1, ε = 4"):
         planned.margin("income", 3.0)
     with pytest.raises(DataError, match="above 0"):
         planned.people_for("income", margin=0.0, epsilon=1.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -163,3 +164,36 @@ def test_the_description_lists_names_whole_weights_ids_and_epsilons(tmp_path: Pa
     assert [(one["name"], one["release"], one["epsilon"]) for one in drawn().manifest["members"]] == [
         (name, veil.release_id, veil.mechanism.epsilon) for name, veil in drawn().members.items()
     ]
+
+
+def over_time(reports: int, epsilon: float, rounds: int = 6) -> tv.Veil:
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    plan = tv.OverTime(lifetime=reports * epsilon, rounds=rounds, per_report=epsilon)
+    return tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=plan, method="task_aware")
+
+
+def test_members_over_time_share_one_lifetime(tmp_path: Path) -> None:
+    family = tv.Family({"strong": (over_time(3, 1.0), 1), "weak": (over_time(3, 0.25), 1)})
+    assert family.guarantee.lifetime == 3.0
+    assert family.guarantee.panel == over_time(3, 1.0).panel
+    assert "You will be asked 3 times in 6 rounds" in family.statement
+    assert "odds of at most 20.1 to 1 (ε = 3)" in family.statement
+    assert repr(family).endswith("; in 3 of 6 rounds>")
+    assert any("when it is on" in word for word in family.guarantee.assumptions)
+    family.save(tmp_path / "family")
+    assert tv.Family.load(tmp_path / "family").guarantee == family.guarantee
+    with tv.Client.load(tmp_path / "family", ledger=tmp_path / "ledger") as client:
+        made = [client.report([0.0, 0.0], round=str(number)) for number in range(1, 7)]
+        assert sum(report is not None for report in made) == 3
+        assert client.spent().lifetime == client.cap == 3.0  # whichever members were drawn
+        assert family.statement.split(" You will")[1].startswith(" be asked 3 times")
+
+
+def test_people_choose_among_budgets_with_the_same_rounds(tmp_path: Path) -> None:
+    family = tv.Family.of_budgets({1.0: over_time(3, 1.0), 0.25: over_time(3, 0.25)})
+    family.save(tmp_path / "family")
+    with tv.Client.load(tmp_path / "family", ledger=tmp_path / "ledger", epsilon=0.25) as client:
+        assert client.spent().lifetime == 0.75
+    for other in (over_time(4, 0.25), over_time(3, 0.25, rounds=7), replace(over_time(3, 0.25), panel=None)):
+        with pytest.raises(DataError, match=r"share one plan of rounds, and '1' \(in 3 of 6 rounds\) and '0\.25' \("):
+            tv.Family.of_budgets({1.0: over_time(3, 1.0), 0.25: other})

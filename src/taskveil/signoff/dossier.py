@@ -87,8 +87,8 @@ def dossier(
 
     Args:
         release: a Veil, a Family, or the folder of one. Only a folder shows whether the release is signed.
-        rounds: how often each person is asked for a report.
-        people: how many people will report in a round.
+        rounds: how often each person is asked for a report. A release over time says it itself.
+        people: how many people will report in a round; of a release over time, how many take part.
         cap: the largest ε that devices will spend (`Client.load(cap=)`).
         audit: the result of `tv.audit`, or the file that `taskveil audit --json` wrote. An audit of another release is
             an AuditError.

@@ -7,13 +7,15 @@ from typing import Any
 
 from taskveil import __version__
 from taskveil.client.families import CHOSEN
+from taskveil.client.panels import Panel
 from taskveil.client.promise import WEAK, rounded_up
-from taskveil.errors import BudgetError, printable
+from taskveil.errors import BudgetError, DataError, printable
 from taskveil.signoff.evidence import Signature
 from taskveil.signoff.fields import fields_of
 from taskveil.signoff.odds import budget, gains, level, meaning
-from taskveil.signoff.texts import BY_HAND, CHOICE, COLLECTOR, NOT_PROTECTED, PEOPLE_SEE, ROLES, TRAINING
-from taskveil.sweeps.planning import margin_text, plan_of
+from taskveil.signoff.texts import BY_HAND, CHOICE, COLLECTOR, NOT_PROTECTED, OFF, PEOPLE_SEE, ROLES, TRAINING
+from taskveil.sweeps.expected import margin_text
+from taskveil.sweeps.planning import plan_of
 from taskveil.tasks import MeanTask, ModelTask, MultiTask, SurveyTask
 from taskveil.veil import Family, Veil
 from taskveil.veil.accounting import Cost, compose, reports_within
@@ -38,12 +40,15 @@ def content_of(
         signature: its state.
         audit: the result of an audit of this release.
         stated: the texts of the operator: title, purpose, stored, retention, utility; None where nothing is stated.
-        rounds: how often a person is asked to report.
-        people: how many people will report in a round.
+        rounds: how often a person is asked to report; None where the release plans it.
+        people: how many people will report in a round or, where rounds are planned, take part.
         cap: the largest ε that a device spends.
         date: the day of the dossier.
     """
-    promise, total = release.guarantee, total_of(release, rounds, cap)
+    promise = release.guarantee
+    if promise.panel is not None and rounds is not None:
+        raise DataError(f"this release plans its rounds, and a person reports {promise.panel}: leave rounds out.")
+    total = total_of(release, rounds, cap)
     content = {
         "version": 1,
         "date": date,
@@ -86,6 +91,9 @@ def content_of(
 def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> dict[str, Any]:
     """What the planned rounds cost together: ε (None if the rounds are not stated), and what that means."""
     one = release.guarantee
+    panel = one.panel
+    if panel is not None:
+        rounds = panel.reports
     if cap is not None:
         cap = as_epsilon(cap)
         if cap < one.epsilon * (1 - 1e-12):
@@ -113,6 +121,8 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         words = f"{said} of {budget(one.epsilon)} cost {budget(planned)} together."
         if rounds == 1:
             words = f"One report costs {budget(planned)}."
+        if panel is not None:
+            words = f"{_plan(panel)} {words}"
         seen = {1: "the report", 2: "both reports"}.get(rounds, f"all {said}")
         if cap is not None and allowed is not None and allowed < rounds:
             words += (
@@ -130,6 +140,7 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         words += f" This holds except with probability {_delta(one.delta, rounds or 1):g}."
     return {
         "rounds": rounds,
+        "panel": None if panel is None else {"rounds": len(panel.rounds), "reports": panel.reports, "days": panel.days},
         "cap": cap,
         "epsilon": planned,
         "level": None if planned is None else level(planned),
@@ -137,6 +148,16 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         "allowed": allowed,
         "words": words,
     }
+
+
+def _plan(panel: Panel) -> str:
+    """In which rounds a person reports, in words."""
+    first, last = panel.rounds[0], panel.rounds[-1]
+    return (
+        f"Each person reports {panel} (the first is {first}, the last {last}). The device draws them at random when it "
+        "joins, before it looks at a record, and reports in no others. The total holds for every sequence of records, "
+        "whatever changes in them and whenever it does."
+    )
 
 
 def _each_choice(release: Veil | Family, rounds: int, cap: float | None) -> str:
@@ -228,6 +249,8 @@ def _refuses(release: Veil | Family, total: Mapping[str, Any]) -> list[str]:
     limit = "The device makes no report that would cost more than its limit (the cap) in total."
     if cap is not None:
         limit += f" The limit is {budget(cap)}."
+    elif total["panel"] is not None:
+        limit += f" By default the limit is {budget(needed)}, that of all planned reports."
     elif needed is not None and total["rounds"] > 1:
         limit += f" For the planned rounds the app must set it to {budget(needed)}: by default it allows one report."
     found = [
@@ -249,6 +272,8 @@ def _open_risks(release: Veil | Family) -> list[tuple[str, str, str]]:
         rows.insert(1, TRAINING)
     if _chosen(release):
         rows.insert(1, CHOICE)
+    if release.guarantee.panel is not None:
+        rows.insert(1, OFF)
     return rows
 
 
@@ -286,9 +311,13 @@ def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
                 for row in plan.rows
                 if row.label.shown
             ]
+            panel = veil.panel
+            taking = f"{people:,} people in a round"
+            if panel is not None:
+                some = round(people * panel.reports / len(panel.rounds))
+                taking = f"{people:,} people who take part, of whom about {some:,} report in a round"
             found["words"] = (
-                f"With {people:,} people in a round, 95% of the estimates lie within the margin of the true value. "
-                f"{plan.basis}"
+                f"With {taking}, 95% of the estimates lie within the margin of the true value. {plan.basis}"
             )
             if isinstance(veil.task, SurveyTask):
                 found["words"] += " The expected values are those of the volunteers, smoothed: they are rough."

@@ -93,7 +93,10 @@ def _glance(content: Content) -> str:
     planned = NOT_STATED
     if total["epsilon"] is not None:
         rounds = "" if total["rounds"] is None else f"{total['rounds']:,} round{'s' if total['rounds'] > 1 else ''}: "
-        if _stopped(total):
+        if total["panel"] is not None:
+            made = total["allowed"] if _stopped(total) else total["rounds"]
+            rounds = f"{made:,} of {total['panel']['rounds']:,} rounds: "
+        elif _stopped(total):
             rounds = f"{total['allowed']:,} of {rounds}"
         planned = f"{rounds}{budget(total['epsilon'])}"
     verdict = "No audit was given."

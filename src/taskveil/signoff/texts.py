@@ -86,6 +86,13 @@ CHOICE = (
     "Tell people not to let it depend on their record.",
 )
 
+OFF = (
+    "A device that is off because of what its record would be",
+    "The total over time holds if it does not depend on records when a device joins and when it is on. If somebody "
+    "switches it off because of what happened in a round, the silence can reveal it.",
+    "Let the app ask in every round by itself, also when there is nothing new.",
+)
+
 BY_HAND = (
     "The volunteers have agreed that their records are used for the design.",
     "People are told in plain words what is asked, for what purpose, and that they can refuse without disadvantage.",

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from taskveil.arrays import Floats
+from taskveil.designs.over_time import OverTime
 from taskveil.errors import BudgetError, DataError, TaskError, needs
 from taskveil.notebooks import frame, summary
 from taskveil.sweeps.budgets import Budget, share_interval, share_text, smallest_budget
 from taskveil.sweeps.frontier_page import draw, off_chart, page
+from taskveil.sweeps.over_time import OverTimeFrontier, OverTimePoint
 from taskveil.veil.loss_intervals import check_block, loss_interval
 from taskveil.veil.veil import Size, in_words
 
@@ -74,12 +76,14 @@ class Point:
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
     """All points of a sweep. `clear` is the loss without privacy, `constant` that of the constant prediction; both also
-    `per_record` (N,), on the same records as the points. `block` neighbours among the records count as one."""
+    `per_record` (N,), on the same records as the points. `block` neighbours among the records count as one. For a
+    MeanTask, `spread` is how much people differ: the sum of the variances of its outputs."""
 
     points: tuple[Point, ...]
     clear: float
     constant: float
     block: int = 1
+    spread: float = 0.0
     clear_per_record: Floats | None = field(default=None, compare=False, repr=False)
     constant_per_record: Floats | None = field(default=None, compare=False, repr=False)
 
@@ -182,6 +186,29 @@ class Frontier:
             return Budget(kept=kept, confidence=confidence, statement=why)
         lines = self.clear_per_record, self.constant_per_record
         return smallest_budget(designs, np.array(losses), *lines, kept=kept, confidence=confidence, block=self.block)
+
+    def over_time(self, over_time: OverTime) -> OverTimeFrontier:
+        """What this sweep says about a budget for all reports, by the number of reports of a person.
+
+        Args:
+            over_time: what the sweep was asked for, `epsilons=[over_time]`.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X, year = np.random.default_rng(0).normal(size=(200, 2)), tv.OverTime(lifetime=4.0, rounds=52)
+            >>> frontier = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[year], methods=["task_aware"])
+            >>> frontier.over_time(year).reports
+            [1, 2, 4, 8, 16, 32, 52]
+        """
+        points, means = [], self.clear == self.constant == 0.0
+        for method in self.methods:
+            for reports in over_time.compared:
+                epsilon, share = over_time.epsilon(reports), reports / over_time.total
+                loss = self.loss(method, epsilon)
+                error = (loss + self.spread) / share if means else share * loss + (1.0 - share) * self.constant
+                points.append(OverTimePoint(method=method, reports=reports, epsilon=epsilon, error=error))
+        clear, constant = (None, None) if means else (self.clear, self.constant)
+        return OverTimeFrontier(over_time=over_time, points=tuple(points), clear=clear, constant=constant)
 
     def advice(self) -> list[str]:
         """The budgets that keep 50%, 80% and 95% of the usable signal, in words. Of shares with the same budget only
@@ -350,6 +377,7 @@ class Frontier:
             "clear": self.clear,
             "constant": self.constant,
             "block": self.block,
+            "spread": self.spread,
             "rows": self.rows(),
             "points": [point.content(losses=losses) for point in self.points],
         }
@@ -384,6 +412,7 @@ class Frontier:
             clear=float(content["clear"]),
             constant=float(content["constant"]),
             block=check_block(content.get("block", 1)),
+            spread=float(content.get("spread", 0.0)),
             clear_per_record=_unpacked(lines.get("clear")),
             constant_per_record=_unpacked(lines.get("constant")),
         )

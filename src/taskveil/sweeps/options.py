@@ -9,6 +9,7 @@ from typing import Any
 
 from taskveil.designs.designing import Method, designer_of
 from taskveil.designs.domain import Domain
+from taskveil.designs.over_time import Budget, OverTime
 from taskveil.designs.problem import Designer, OnDevice
 from taskveil.errors import RENAMED, TaskError
 from taskveil.jobs.running import check_engine
@@ -48,7 +49,7 @@ class SweepOptions:
     """The arguments of `sweep` and `sweep_segments`, which say what each means. Budgets, seeds and methods are checked
     and in order: see `budgets`, `all_seeds` and `designers`."""
 
-    epsilons: Iterable[float]
+    epsilons: Iterable[Budget]
     methods: Sequence[Method] | None = None
     y: Any = None
     test: Any = None
@@ -82,7 +83,7 @@ class SweepOptions:
             raise TaskError(_LISTS)
         if not isinstance(self.epsilons, Iterable):
             raise TaskError(_LISTS)
-        budgets = sorted({as_epsilon(epsilon) for epsilon in self.epsilons})
+        budgets = sorted({each for epsilon in self.epsilons for each in _budgets(epsilon)})
         seeds = list(range(self.seeds)) if isinstance(self.seeds, int) else list(dict.fromkeys(self.seeds))
         if not budgets or not seeds:
             raise TaskError(
@@ -96,6 +97,13 @@ class SweepOptions:
     def tested(self) -> tuple[Any, Any]:
         """Records and labels to test on, (None, None) without."""
         return self.test if isinstance(self.test, tuple) and len(self.test) == 2 else (self.test, None)
+
+
+def _budgets(epsilon: Any) -> list[float]:
+    """The budget of a report; of a budget over time, those of the numbers of reports that are compared."""
+    if isinstance(epsilon, OverTime):
+        return [epsilon.epsilon(reports) for reports in epsilon.compared]
+    return [as_epsilon(epsilon)]
 
 
 def designers_of(methods: Sequence[Method]) -> list[Designer]:

@@ -5,6 +5,10 @@ exactly for a design and for people like the volunteers. With N people, of whom 
 margin is 1.96·√(variance/(c·N)). Questions that measure the same statistic are pooled by precision, as `tv.estimate`
 pools them. The variance contains the differences between people: the margin is about the population that they are
 drawn from.
+
+Of a plan over time (`tv.OverTime`), N·r/T of N people report in a round. The change between two rounds is a difference:
+the people of two rounds of one block are different ones, so variances add up. In rounds of different blocks the same
+people may report, whose values depend on each other; the standard errors of both together are then a bound.
 """
 
 from __future__ import annotations
@@ -18,12 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from scipy.special import ndtri
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.values import DAY
 from taskveil.designs.designing import design
 from taskveil.designs.domain import Domain
+from taskveil.designs.over_time import Budget, OverTime, budget_of
 from taskveil.designs.problem import OnDevice
 from taskveil.designs.selection import SEEN
 from taskveil.errors import BudgetError, DataError, TaskError, needs
@@ -35,128 +39,94 @@ from taskveil.notebooks import frame, shortened, summary
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
 from taskveil.records.tables import take_rows
+from taskveil.sweeps.expected import UNKNOWN, Expected, budget_content, margin_text, reach_text, said, whole
+from taskveil.sweeps.frontier import Frontier
 from taskveil.sweeps.sweep import sweep
 from taskveil.tasks import MeanTask, SurveyTask, Task, take_labels
 from taskveil.veil import Veil
-from taskveil.veil.loss_intervals import CONFIDENCE
 from taskveil.veil.surveys import Question, questions
-from taskveil.veil.veil import as_epsilon
 from taskveil.veil.volunteers import missing_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-UNKNOWN = "unknown"
-"""In place of a margin that is wider than the range of the statistic."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expected:
-    """What is expected of one statistic at one budget: its value for people like the volunteers, and the `variance` of
-    its estimate times the number of people."""
-
-    label: Label
-    epsilon: float
-    value: float
-    variance: float
-
-    @property
-    def name(self) -> str:
-        """As `tv.estimate` names it."""
-        return self.label.name
-
-    def margin(self, people: int) -> float:
-        """Half the width of a 95% interval with so many people, in the unit of the statistic; 0.02 of a share."""
-        return float(ndtri((1.0 + CONFIDENCE) / 2.0)) * math.sqrt(self.variance / people)
-
-    def people(self, margin: float) -> int:
-        """How many people are needed for that margin."""
-        return math.ceil(self.variance * (float(ndtri((1.0 + CONFIDENCE) / 2.0)) / margin) ** 2)
-
-    @property
-    def width(self) -> float:
-        """The width of the range in which the statistic lies; 1 for a share."""
-        low, high = self.label.bounds
-        return high - low if self.label.kind != "share" else 1.0
-
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The expected margins of a survey or of means at every budget; for a model, the share of the signal kept.
+    """The expected margins of a survey or of means at every budget; for a model, the share of the signal kept. Of a
+    budget over time, margins are those of one round and of the change between two.
 
     `rows` are empty for a model, and `kept` is empty for others. `basis` says in a sentence what it was computed from.
     """
 
     people: int
-    epsilons: tuple[float, ...]
+    epsilons: tuple[Budget, ...]
     rows: tuple[Expected, ...]
     kept: tuple[float | None, ...]
     basis: str
 
     def __repr__(self) -> str:
-        budgets = ", ".join(f"{epsilon:g}" for epsilon in self.epsilons)
-        return f"<Plan for {self.people:,} people at ε = {budgets}; .table() has the margins or the share kept>"
+        budgets = ", ".join(map(said, self.epsilons))
+        return f"<Plan for {self.people:,} people at {budgets}; .table() has the margins or the share kept>"
 
-    def row(self, name: str, epsilon: float) -> Expected:
+    def row(self, name: str, epsilon: Budget) -> Expected:
         """What is expected of a statistic at a budget of the plan."""
         names = dict.fromkeys(row.name for row in self.rows)
         if name not in names:
             raise DataError(f"the plan has no statistic {name!r}, only {', '.join(names) or 'the share kept'}.")
         if epsilon not in self.epsilons:
-            raise BudgetError(
-                f"the plan has no ε = {epsilon:g}, only {', '.join(f'{one:g}' for one in self.epsilons)}."
-            )
-        return next(row for row in self.rows if row.name == name and row.epsilon == epsilon)
+            raise BudgetError(f"the plan has no {said(epsilon)}, only {', '.join(map(said, self.epsilons))}.")
+        return next(row for row in self.rows if row.name == name and row.budget == epsilon)
 
-    def margin(self, name: str, epsilon: float) -> float:
-        """The expected 95% margin of a statistic, in its own unit; 0.02 is two points of a share."""
+    def margin(self, name: str, epsilon: Budget) -> float:
+        """The expected 95% margin of a statistic in one round, in its own unit; 0.02 is two points of a share."""
         return self.row(name, epsilon).margin(self.people)
 
-    def people_for(self, name: str, *, margin: float, epsilon: float) -> int:
+    def people_for(self, name: str, *, margin: float, epsilon: Budget) -> int:
         """How many people are needed for a 95% margin of a statistic, in its own unit, at a budget of the plan."""
         return self.row(name, epsilon).people(_as_margin(margin))
 
-    def widest(self, epsilon: float) -> Expected:
+    def widest(self, epsilon: Budget) -> Expected:
         """The statistic of the widest margin at a budget, as a share of its range."""
         return max(
-            (row for row in self.rows if row.epsilon == epsilon and row.label.shown),
+            (row for row in self.rows if row.budget == epsilon and row.label.shown),
             key=lambda row: row.margin(self.people) / row.width if row.width > 0 else 0.0,
         )
 
-    def epsilon_for(self, *, margin: float) -> float:
+    def epsilon_for(self, *, margin: float) -> Budget:
         """The smallest budget of the plan at which every margin is within `margin`: of shares as it is, of other
-        statistics as a share of their range. Infinite if there is none."""
+        statistics as a share of their range. Infinite if there is none. Budgets over time count with their lifetime."""
         if not self.rows:
             raise TaskError("a plan for a model has no margins: choose by the share of the signal kept.")
         enough = (
             epsilon
-            for epsilon in sorted(self.epsilons)
+            for epsilon in sorted(self.epsilons, key=whole)
             if (wide := self.widest(epsilon)).margin(self.people) <= _as_margin(margin) * wide.width
         )
         return next(enough, math.inf)
 
     def advice(self, *, margin: float) -> str:
         """The smallest budget for a `margin` in words, or how many people it would need."""
-        said = f"± {100 * margin:g} points of a share and ± {100 * margin:g}% of the range of a number"
+        asked = f"± {100 * margin:g} points of a share and ± {100 * margin:g}% of the range of a number"
         epsilon = self.epsilon_for(margin=margin)
-        if math.isfinite(epsilon):
+        if isinstance(epsilon, OverTime) or math.isfinite(epsilon):
             wide = self.widest(epsilon)
             return (
-                f"ε = {epsilon:g} is the smallest budget of the plan whose margins with {self.people:,} people are all "
-                f"within {said}; the widest is that of {wide.label.title}, {margin_text(wide, self.people)}."
+                f"{said(epsilon)} is the smallest budget of the plan whose margins with {self.people:,} people are "
+                f"all within {asked}; the widest is that of {wide.label.title}, {margin_text(wide, self.people)}."
                 f"{self._in_units(epsilon)}"
             )
-        largest = max(self.epsilons)
+        largest = max(self.epsilons, key=whole)
         wide = self.widest(largest)
         return (
-            f"No budget of the plan is enough for {said} with {self.people:,} people. At ε = {largest:g} it takes "
+            f"No budget of the plan is enough for {asked} with {self.people:,} people. At {said(largest)} it takes "
             f"{wide.people(margin * wide.width):,} people, for the sake of {wide.label.title}. Ask more people, ask "
             "for less, or plan larger budgets."
         )
 
-    def _in_units(self, epsilon: float) -> str:
+    def _in_units(self, epsilon: Budget) -> str:
         """The margins of numbers and dates at a budget, in the units of their columns, as a sentence."""
-        rows = [row for row in self.rows if row.epsilon == epsilon and row.label.shown and row.label.kind != "share"]
+        rows = [row for row in self.rows if row.budget == epsilon and row.label.shown and row.label.kind != "share"]
         listed = [f"{row.label.title} {margin_text(row, self.people)}" for row in rows[:MOST_ROWS]]
         more = f" and {len(rows) - MOST_ROWS} more" if len(rows) > MOST_ROWS else ""
         return f" In the columns' units: {', '.join(listed)}{more}." if listed else ""
@@ -174,15 +144,38 @@ class Plan:
 
     def _lines(self) -> list[list[str]]:
         """The cells of the table, its header first."""
-        heads = [f"ε = {epsilon:g}" for epsilon in self.epsilons]
         if not self.rows:
-            return [["", *heads], ["share of the signal kept", *map(_percent, self.kept)]]
-        lines = [["statistic", "expected", *heads]]
+            return [["", *map(said, self.epsilons)], ["share of the signal kept", *map(_percent, self.kept)]]
+        heads = {epsilon: self._heads(epsilon) for epsilon in self.epsilons}
+        lines = [["statistic", "expected", *(head for each in heads.values() for head in each)]]
         for rows in self._by_name().values():
             value = rows[0].label.said(rows[0].value, rows[0].margin(self.people))
-            cells = {row.epsilon: margin_text(row, self.people) for row in rows}
-            lines.append([rows[0].label.title, value, *(cells.get(epsilon, "") for epsilon in self.epsilons)])
+            there = {row.budget: row for row in rows}
+            cells = [
+                cell
+                for epsilon, each in heads.items()
+                for cell in (self._cells(there[epsilon]) if epsilon in there else [""] * len(each))
+            ]
+            lines.append([rows[0].label.title, value, *cells])
         return lines
+
+    def _heads(self, epsilon: Budget) -> list[str]:
+        """The titles of a budget's columns: over time, those of a round and of changes between two."""
+        first = next(row for row in self.rows if row.budget == epsilon)
+        if first.over_time is None:
+            return [said(epsilon)]
+        one = f"ε = {first.epsilon:.4g} in {first.reports} of {first.over_time.total} rounds"
+        if first.reports == 1:
+            return [one, "change between rounds"]
+        return [one, "change within a block", "between blocks, at most"]
+
+    def _cells(self, row: Expected) -> list[str]:
+        """The margins of a statistic at one budget: over time, those of a round and of changes between two."""
+        one = margin_text(row, self.people)
+        if row.over_time is None:
+            return [one]
+        kinds = [True] if row.reports == 1 else [True, False]
+        return [one, *(reach_text(row, row.change(self.people, block=block)) for block in kinds)]
 
     def _words(self) -> list[str]:
         """Below the table: what it says in place of numbers, and what it was computed from."""
@@ -204,19 +197,11 @@ class Plan:
     def to_dicts(self) -> list[dict[str, Any]]:
         """One dictionary per statistic and budget, or per budget for a model."""
         if not self.rows:
-            return [{"epsilon": e, "kept": kept} for e, kept in zip(self.epsilons, self.kept, strict=True)]
-        return [
-            {
-                "name": row.name,
-                "kind": row.label.kind,
-                "unit": row.label.unit,
-                "epsilon": row.epsilon,
-                "expected": row.value,
-                "margin": row.margin(self.people),
-                "people": self.people,
-            }
-            for row in self.rows
-        ]
+            return [
+                {**budget_content(epsilon), "kept": kept}
+                for epsilon, kept in zip(self.epsilons, self.kept, strict=True)
+            ]
+        return [row.content(self.people) for row in self.rows]
 
     def to_json(self) -> str:
         """All rows and what they were computed from, as JSON."""
@@ -251,15 +236,16 @@ class Plan:
         named.sort(key=lambda rows: rows[0].margin(self.people) / (rows[0].width or 1.0))
         shown = named[-MOST_ROWS:]
         if not self.rows:
-            ax.plot(self.epsilons, [math.nan if one is None else one for one in self.kept], "o-")
+            wholes = [whole(epsilon) for epsilon in self.epsilons]
+            ax.plot(wholes, [math.nan if one is None else one for one in self.kept], "o-")
             ax.set(xscale="log", xlabel="privacy budget ε", ylabel="share of the signal kept", ylim=(0.0, 1.05))
-            ax.set_xticks(self.epsilons, [f"{epsilon:g}" for epsilon in self.epsilons])
+            ax.set_xticks(wholes, [f"{epsilon:g}" for epsilon in wholes])
             ax.minorticks_off()
             return 7.0, 3.6
         for epsilon in self.epsilons:
-            there = [(place, row) for place, rows in enumerate(shown) for row in rows if row.epsilon == epsilon]
+            there = [(place, row) for place, rows in enumerate(shown) for row in rows if row.budget == epsilon]
             margins = [min(100.0, 100.0 * row.margin(self.people) / (row.width or 1.0)) for _, row in there]
-            ax.plot(margins, [place for place, _ in there], "o", markersize=4, label=f"ε = {epsilon:g}")
+            ax.plot(margins, [place for place, _ in there], "o", markersize=4, label=said(epsilon))
         most = f"; the widest {MOST_ROWS} of {len(named)}" if len(named) > MOST_ROWS else ""
         ax.set_xscale("log")
         # Names may leave half of the width: the label has two lines.
@@ -280,7 +266,7 @@ def plan(
     task: Task,
     *,
     people: int,
-    epsilons: Sequence[float],
+    epsilons: Sequence[Budget],
     y: Any = None,
     schema: Schema | None = None,
     domain: Domain | None = None,
@@ -294,8 +280,9 @@ def plan(
             dates as spread evenly over their bounds, no value as missing, and fields as independent.
         task: a SurveyTask or a MeanTask. For any other task the plan is the share of the signal kept, by a quick design
             with at most 1,000 records, of which 30% test it.
-        people: how many will report.
-        epsilons: the budgets to compare.
+        people: how many will take part.
+        epsilons: the budgets to compare: of one report or, as a `tv.OverTime`, of all reports in planned rounds. The
+            plan then has the margins of one round and of the change between two.
         y, schema, domain, seed, progress: as in `design`.
 
     Example:
@@ -309,7 +296,7 @@ def plan(
         raise DataError(f"a plan is for 1 person or more, people=40_000, got {people!r}.")
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
         raise BudgetError(f"a plan compares a list of budgets, epsilons=[0.5, 1, 2], got {epsilons!r}.")
-    budgets = tuple(dict.fromkeys(map(as_epsilon, epsilons)))
+    budgets = tuple(dict.fromkeys(map(budget_of, epsilons)))
     if not budgets:
         raise BudgetError("a plan needs at least one ε, as in epsilons=[0.5, 1, 2].")
     alone = isinstance(X, Schema)
@@ -334,10 +321,10 @@ def plan(
         if isinstance(task, SurveyTask | MeanTask):
             bar.begin("planning", float(len(budgets)))
             for epsilon in budgets:
-                with bar.part(f"ε = {epsilon:g}", 1.0) as part:
+                with bar.part(said(epsilon), 1.0) as part:
                     veil = design(X, task, epsilon=epsilon, seed=seed, progress=part, **given)
-                    expected = _survey(veil, epsilon) if isinstance(task, SurveyTask) else _means(veil, X, epsilon)
-                    rows += expected
+                    expected = _survey(veil) if isinstance(task, SurveyTask) else _means(veil, X)
+                    rows += _planned(expected, veil, epsilon)
         else:
             if alone:
                 raise DataError(
@@ -349,7 +336,7 @@ def plan(
                 take_rows(X, some), task, epsilons=budgets, y=take_labels(task, y, some), methods=["codebook"],
                 on_device=quick, progress=bar, seeds=[seed], **given,
             )  # fmt: skip
-            kept = tuple(front.kept("codebook", epsilon) for epsilon in budgets)
+            kept = tuple(_most_kept(front, budget) for budget in budgets)
             basis = (
                 f"By a quick design with one linear encoder and {len(some):,} of {count:,} volunteers, of whom 30% "
                 "tested it: tv.design searches longer and keeps more."
@@ -360,15 +347,19 @@ def plan(
 def plan_of(veil: Veil, *, people: int = 10_000) -> Plan:
     """The expected margins of a survey or of means that are designed already, for so many people like the volunteers.
     Those of means need the sums over the volunteers in the release."""
-    epsilon = veil.guarantee.epsilon
+    promise = veil.guarantee
+    budget: Budget = promise.epsilon
+    if (panel := promise.panel) is not None:
+        budget = OverTime(lifetime=promise.lifetime, rounds=panel.rounds, per_report=promise.epsilon)
     if isinstance(veil.task, SurveyTask):
-        rows = tuple(_survey(veil, epsilon))
+        expected = _survey(veil)
     elif isinstance(veil.task, MeanTask):
-        rows = tuple(_means(veil, like_volunteers(veil), epsilon))
+        expected = _means(veil, like_volunteers(veil))
     else:
         raise TaskError("only surveys and means have margins: a design for answers of single people has a loss.")
+    rows = tuple(_planned(expected, veil, budget))
     basis = "Computed for people like the volunteers of the design."
-    return Plan(people=people, epsilons=(epsilon,), rows=rows, kept=(), basis=basis)
+    return Plan(people=people, epsilons=(budget,), rows=rows, kept=(), basis=basis)
 
 
 def like_volunteers(veil: Veil) -> Floats:
@@ -415,9 +406,18 @@ def records_of(schema: Schema, count: int = 5_000) -> Any:
     return schema.collapse(schema.fields.expand(columns))
 
 
-def _survey(veil: Veil, epsilon: float) -> Iterator[Expected]:
+def _planned(expected: Iterable[Expected], veil: Veil, budget: Budget) -> Iterator[Expected]:
+    """What is expected with the reports of a veil that was designed for this budget."""
+    if isinstance(budget, float):  # the design may cost a little less
+        return (replace(row, epsilon=budget) for row in expected)
+    assert veil.panel is not None  # noqa: S101 - it was designed over time
+    reports = veil.panel.reports
+    return (replace(row, over_time=budget, reports=reports) for row in expected)
+
+
+def _survey(veil: Veil) -> Iterator[Expected]:
     """Every statistic of a survey's design."""
-    asked = questions(veil)
+    asked, epsilon = questions(veil), veil.guarantee.epsilon
     # Of a group that hardly anybody is in, nothing can be known: its margins would only frighten.
     found = [_named(one) for one in statistics(veil, asked) if one.kind not in ("below", "bands")]
     found = [one for one in found if _people(one, asked) >= SCARCE]
@@ -472,7 +472,7 @@ def _ratio(one: Statistic, asked: Sequence[Question]) -> float:
     return float(prior @ part.value) / _mass(part.weight, prior)
 
 
-def _means(veil: Veil, X: Any, epsilon: float) -> Iterator[Expected]:
+def _means(veil: Veil, X: Any) -> Iterator[Expected]:
     """The mean of every column that a MeanTask weighs: the error of a report, and the spread of the people. A mean over
     those who have a value is a ratio, whose error is that of (v − fill·[missing] − ρ·[not missing])/P[not missing]."""
     schema, task = veil.schema, veil.task
@@ -489,7 +489,8 @@ def _means(veil: Veil, X: Any, epsilon: float) -> Iterator[Expected]:
             row = unit[place : place + 1]
             error = float(replace(veil, task=MeanTask(row)).losses(records).mean())
             spread = float((records @ row[0]).var())
-            yield Expected(label=label, epsilon=epsilon, value=float(values[place]), variance=error + spread)
+            mean, epsilon = float(values[place]), veil.guarantee.epsilon
+            yield Expected(label=label, epsilon=epsilon, value=mean, variance=error + spread)
 
 
 def _as_margin(margin: float) -> float:
@@ -498,10 +499,14 @@ def _as_margin(margin: float) -> float:
     return margin
 
 
-def margin_text(row: Expected, people: int) -> str:
-    """A margin in words; one that is wider than the range says nothing, as the interval then would."""
-    margin = row.margin(people)
-    return row.label.reach(margin) if margin < row.width or not row.width else UNKNOWN
+def _most_kept(front: Frontier, budget: Budget) -> float | None:
+    """The share of the signal that a quick design keeps: over time, over all people and rounds, for the best number of
+    reports."""
+    if isinstance(budget, float):
+        return front.kept("codebook", budget)
+    found = front.over_time(budget)
+    error = found.error("codebook", found.best("codebook"))
+    return None if front.nothing_to_keep else (front.constant - error) / (front.constant - front.clear)
 
 
 def _percent(share: float | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from taskveil.designs.designing import DESIGNERS, Method
 from taskveil.designs.domain import Domain
+from taskveil.designs.over_time import Budget, spread_of
 from taskveil.designs.problem import Formula, OnDevice
 from taskveil.errors import TaskError, callers_line, refusing_old_arguments
 from taskveil.progress import Progress, Show
@@ -36,7 +37,7 @@ def sweep(
     X: Any,
     task: Task,
     *,
-    epsilons: Iterable[float],
+    epsilons: Iterable[Budget],
     methods: Sequence[Method] | None = None,
     y: Any = None,
     test: Any = None,
@@ -56,7 +57,8 @@ def sweep(
         X, y: volunteers' records (N, n) and labels. Without `test` a random 30% of them is held out for the test,
             copies of a record together (`designs.selection`), and a scikit-learn model is fitted again without them.
         task: what the data is for.
-        epsilons: the budgets to try.
+        epsilons: the budgets to try. A `tv.OverTime` stands for its lifetime split into 1, 2, 4, … reports;
+            `frontier.over_time` then compares these.
         methods: the designs to compare, as in `design`: names, or designers of your own. The default for a model is
             "auto", as in `design`; other methods take longer and are compared if you name them. The default for a
             LinearTask is "codebook", "task_aware" and "task_agnostic". For a MeanTask it is "means" and the methods of
@@ -221,4 +223,5 @@ def _frontier(trial: Trial, points: Sequence[Point]) -> Frontier:
         block=trial.block,
         clear_per_record=clear,
         constant_per_record=constant,
+        spread=spread_of(task, trial.X_test) if isinstance(task := trial.problem.task, MeanTask) else 0.0,
     )

@@ -47,6 +47,9 @@ class Family:
     `tv.Family({"answers": (veil, 0.9), "survey": (survey, 0.1)})`: in every round the device draws one member before
     it looks at the record, and reports with it. `tv.Family.of_budgets({0.5: veil, 1.0: other})`: people choose their ε.
 
+    Members of designs over time (`tv.OverTime`) have the same rounds and the same number of reports. All reports of a
+    person together cost that number times the largest ε: `family.guarantee.lifetime`.
+
     Example:
         >>> import numpy as np, taskveil as tv
         >>> X = np.random.default_rng(0).normal(size=(200, 2))
@@ -121,7 +124,8 @@ class Family:
         shares = {name: f" (ε = {rounded_up(veil.mechanism.epsilon)})" for name, veil in self.members.items()}
         shares = {name: f"{name} {100 * self.weights[name] / total:.3g}%{words}" for name, words in shares.items()}
         listed = ", ".join(shares.values() if self.kind == DRAWN else (f"ε = {name}" for name in self.members))
-        return f"<Family {self.kind}: {listed}>"
+        over_time = "" if self.device.panel is None else f"; {self.device.panel}"
+        return f"<Family {self.kind}: {listed}{over_time}>"
 
     def _repr_html_(self) -> str:
         total, drawn = sum(self.weights.values()), self.kind == DRAWN
@@ -137,7 +141,10 @@ class Family:
         ]
         title = "Family: devices draw the member" if drawn else "Family: people choose their ε"
         head = ("member", "makes", "ε of a report", "method", "release")
-        return summary(title, [self.guarantee.in_a_sentence], head=head, rows=rows)
+        words = [self.guarantee.in_a_sentence]
+        if (panel := self.device.panel) is not None:
+            words.append(f"Each person reports {panel}: ε = {rounded_up(self.guarantee.lifetime)} in total.")
+        return summary(title, words, head=head, rows=rows)
 
     @property
     def device(self) -> DeviceFamily:
@@ -166,19 +173,20 @@ class Family:
         """The privacy guarantee of one report and of the member that made it, where devices draw. Where people choose,
         it is the guarantee of the largest choice."""
         kept = [veil.guarantee for veil in self.members.values()]
-        return Guarantee(
+        return Guarantee.of(
             epsilon=self.epsilon,
             delta=max(one.delta for one in kept),
             enforced_by=" ".join(dict.fromkeys(one.enforced_by for one in kept)),
-            assumptions=tuple(dict.fromkeys(word for one in kept for word in one.assumptions))
-            + (("The choice of ε is visible, and does not depend on the record.",) if self.kind == CHOSEN else ()),
+            panel=self.device.panel,
+            assumptions=("The choice of ε is visible, and does not depend on the record.",) * (self.kind == CHOSEN),
         )
 
     @property
     def statement(self) -> str:
         """The promise in words, as `Client.statement` says it where devices draw."""
-        device = self.device
-        return family_statement(device, device.members)
+        device, panel = self.device, self.device.panel
+        one = family_statement(device, device.members)
+        return one if panel is None else f"{one} {panel.statement(self.epsilon, None)}"
 
     def draw(self, count: int) -> Integers:
         """The places (count,) of members, drawn as devices do: from entropy and the weights alone."""
