@@ -188,3 +188,43 @@ def test_signing_with_what_is_no_key(csv: Path, tmp_path: Path) -> None:
 
 def test_what_is_no_release_cannot_be_audited(tmp_path: Path) -> None:
     assert "Is this a taskveil release?" in one_line("audit", tmp_path)
+
+
+def test_design_over_time_chooses_the_number_of_reports(csv: Path, tmp_path: Path) -> None:
+    weeks = ("--lifetime", "6", "--rounds", "4", "--first-round", "2026-11-16")
+    shown = run("design", csv, tmp_path / "r", "--means", *weeks)
+    veil = tv.Veil.load(tmp_path / "r")
+    assert veil.panel is not None
+    assert (veil.panel.rounds[:2], veil.panel.days) == (("2026-11-16", "2026-11-23"), 7)
+    assert veil.guarantee.lifetime <= 6.0
+    assert veil.considered_panels[0].reports == veil.panel.reports
+    assert "in 4 rounds (every 7 days)" in shown
+    assert "Reports of a person in 4 rounds; the first was chosen" in shown
+    assert "variance of a round × people" in shown
+
+
+def test_design_over_time_with_a_budget_of_each_report(csv: Path, tmp_path: Path) -> None:
+    given = ("--lifetime", "6", "--rounds", "4", "--per-report", "2.5", "--method", "task_aware", "--json")
+    result = json.loads(run("design", csv, tmp_path / "r", *given))
+    assert (result["reports"], result["rounds"]) == (2, ["1", "2", "3", "4"])
+    assert (result["epsilon"], result["lifetime"], result["considered_panels"]) == (2.5, 5.0, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "pass --epsilon, the budget of one report, or --lifetime and --rounds"),
+        (("--epsilon", 1, "--lifetime", 4, "--rounds", 9), "pass --epsilon, the budget of one report, or --lifetime"),
+        (("--lifetime", 4), "--lifetime goes with --rounds"),
+        (("--epsilon", 1, "--rounds", 4), "--rounds goes with --lifetime"),
+        (("--lifetime", 4, "--rounds", 9, "--days", 1), "--days goes with --first-round"),
+        (("--lifetime", 4, "--rounds", 9, "--first-round", "soon"), "rounds begin on a date such as 2026-11-16"),
+        (("--lifetime", 4, "--rounds", 9, "--per-report", 5), "one report of ε = 5 costs more than the lifetime of 4"),
+        (("--lifetime", -1, "--rounds", 9), "above zero"),
+        (("--lifetime", 4, "--rounds", 10**6), "between 1 and 32,768 rounds"),
+    ],
+)
+def test_budgets_over_time_are_checked_before_anything_is_read(
+    tmp_path: Path, options: tuple[object, ...], says: str
+) -> None:
+    assert says in one_line("design", tmp_path / "missing.csv", tmp_path / "r", *options)

@@ -136,3 +136,18 @@ def test_options_of_surveys_need_a_survey_and_people(people: Path, tmp_path: Pat
     assert "--pairs is about a survey" in one_line(
         "design", people, tmp_path / "r", "--epsilon", 1, "--pairs", "plan,region"
     )
+
+
+def test_plan_over_time_says_the_margins_of_a_round_and_of_a_change(tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    tv.Schema({"plan": tv.Category(["Basic", "Pro"])}).to_json(schema)
+    shown = run("plan", schema, "--survey", "--people", 20_000, "--lifetime", 4, "--rounds", 52)
+    assert "ε = 4 in 1 of 52 rounds" in shown
+    assert "change between rounds" in shown
+    shown = run(
+        "plan", schema, "--survey", "--people", 20_000, "--lifetime", 4, "--rounds", 52, "--per-report", 1,
+        "--epsilons", "1",
+    )  # fmt: skip
+    assert "change within a block" in shown
+    assert "ε = 1 in 4 of 52 rounds" in shown
+    assert "--lifetime goes with --rounds" in one_line("plan", "none.json", "--survey", "--people", 9, "--lifetime", 4)

@@ -46,6 +46,7 @@ from taskveil.cli.inputs import (
 )
 from taskveil.client.base_field import Coded
 from taskveil.client.families import FAMILY_SIGNATURE, is_family
+from taskveil.client.panels import Panel
 from taskveil.client.signatures import read_key
 from taskveil.errors import NothingToReportWarning
 from taskveil.records.schema import shown
@@ -123,7 +124,12 @@ def _different(values: Any) -> int:
 def design(
     data: options.Volunteers,
     folder: Annotated[Path, typer.Argument(help="Where the release goes.")],
-    epsilon: Annotated[float, typer.Option(help="Privacy budget of one report.")],
+    epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one report.")] = None,
+    lifetime: options.Lifetime = None,
+    rounds: options.Rounds = None,
+    per_report: options.PerReport = None,
+    first_round: options.FirstRound = None,
+    days: options.Days = None,
     model: options.Model = None,
     target: options.Target = None,
     loss: options.LossName = None,
@@ -178,7 +184,10 @@ def design(
 ) -> None:
     """Design a veil for a model, for the columns of a table, for their means or for a survey, and write the release."""
     # All arguments are checked before anything is read or designed, which may take long.
-    (epsilon,) = budgets("--epsilon", [str(epsilon)])
+    over_time = options.over_time(lifetime, rounds, per_report, first_round, days)
+    if (epsilon is None) == (over_time is None):
+        raise tv.TaskveilError("pass --epsilon, the budget of one report, or --lifetime and --rounds.")
+    budget = over_time or budgets("--epsilon", [str(epsilon)])[0]
     options.check_methods([method], device)
     refuse_existing(folder, overwrite, " You could then no longer decode reports of the release in it.")
     asked = JobOptions(
@@ -189,7 +198,7 @@ def design(
     )  # fmt: skip
     judged = judged and not survey  # its error is known exactly
     chosen: dict[str, Any] = {
-        "epsilon": epsilon, "torch_device": device,
+        "epsilon": budget, "torch_device": device,
         "on_device": options.on_device(encoder, share_model, client_bytes),
     }  # fmt: skip
     asked.check()
@@ -202,12 +211,15 @@ def design(
         if judged:
             with bar.part("judging by volunteers held out", 1.0) as part:
                 judgement = judge(job, method=method, seed=seed, progress=part, **chosen)
-        # The method was chosen without the held-out volunteers, and that choice was judged.
+        # Method and number of reports were chosen without the held-out volunteers, and that choice was judged.
         chosen["method"] = method if judgement is None or method != "auto" else judgement.twin.method
+        if judgement is not None and over_time is not None and judgement.twin.panel is not None:
+            chosen["epsilon"] = over_time.fixed(judgement.twin.panel.reports)
         with bar.part("with all volunteers", 1.0) as part:
             veil = tv.design(job.X, job.task, y=job.y, schema=job.schema, seed=seed, progress=part, **chosen)
     if judgement is not None:
-        veil = replace(veil, considered=judgement.twin.considered)
+        twin = judgement.twin
+        veil = replace(veil, considered=twin.considered, considered_panels=twin.considered_panels)
     if target is not None and veil.outputs is not None:
         veil = replace(veil, outputs=veil.outputs.called(target))
     veil.save(folder, overwrite=overwrite, volunteers=volunteers)
@@ -230,6 +242,7 @@ def design(
     else:
         _print_judgement(judgement, judged)
     print_considered(veil.method, veil.considered)
+    _print_panels(veil)
     print_line(f"Release written to {folder}: {veil.size}")
     if volunteers and veil.volunteers is not None:
         print_line(
@@ -243,12 +256,36 @@ def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None, margins: P
     return {
         "folder": str(folder),
         "epsilon": veil.guarantee.epsilon,
+        **({} if veil.panel is None else _panel_content(veil.panel, veil)),
         "method": veil.method,
         "columns": list(veil.columns or ()),
         "considered": [asdict(entry) for entry in veil.considered],
         **({} if margins is None else {"margins": margins.to_dicts()}),
         **({"held_out": 0, "loss": None} if judgement is None else judgement.as_json()),
     }
+
+
+def _panel_content(panel: Panel, veil: tv.Veil) -> dict[str, Any]:
+    """What `--json` prints about planned rounds."""
+    return {
+        "lifetime": veil.guarantee.lifetime,
+        "reports": panel.reports,
+        "rounds": list(panel.rounds),
+        "considered_panels": [asdict(entry) for entry in veil.considered_panels],
+    }
+
+
+def _print_panels(veil: tv.Veil) -> None:
+    """Print the numbers of reports that were compared."""
+    if veil.panel is None or len(veil.considered_panels) < 2:
+        return
+    everybody = isinstance(veil.task, tv.MeanTask | tv.SurveyTask)
+    what = "variance of a round × people" if everybody else "mean loss of all people and rounds"
+    title = f"Reports of a person in {len(veil.panel.rounds)} rounds; the first was chosen"
+    view = Table("reports", "ε of each", what, title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for entry in veil.considered_panels:
+        view.add_row(str(entry.reports), f"{entry.epsilon:.4g}", f"{entry.error:.4g}")
+    console.print(view, highlight=False)
 
 
 def print_considered(method: str, considered: Sequence[Considered]) -> None:

@@ -24,6 +24,20 @@ Model = Annotated[
         "of a module in this folder. Without a model, the weighted columns are the task."
     ),
 ]
+Lifetime = Annotated[
+    float | None,
+    typer.Option(help="Budget of all reports of a person in planned rounds, with --rounds, in place of one report's."),
+]
+Rounds = Annotated[int | None, typer.Option(help="With --lifetime: how many rounds are planned.", min=1)]
+PerReport = Annotated[
+    float | None,
+    typer.Option(help="With --lifetime: the budget of one report; by default the design chooses how many there are."),
+]
+FirstRound = Annotated[
+    str | None,
+    typer.Option(help="With --lifetime: the first day of the first round, as 2026-11-16. Rounds then have dates."),
+]
+Days = Annotated[int | None, typer.Option(help="With --first-round: how many days a round takes; by default 7.", min=1)]
 LossName = Annotated[
     str | None, typer.Option("--loss", help="mse, cross_entropy or zero_one; the default depends on the model.")
 ]
@@ -126,6 +140,27 @@ def on_device(encoder: str, share_model: bool, client_bytes: int | None) -> tv.O
         )
     asked = tv.OnDevice(encoder=encoder, share_model=share_model)
     return asked if client_bytes is None else replace(asked, max_bytes=client_bytes)
+
+
+def over_time(
+    lifetime: float | None, rounds: int | None, per_report: float | None, first_round: str | None, days: int | None
+) -> tv.OverTime | None:
+    """The `tv.OverTime` of --lifetime, --rounds, --per-report, --first-round and --days; None without any of them."""
+    import taskveil as tv
+
+    others = {"--rounds": rounds, "--per-report": per_report, "--first-round": first_round, "--days": days}
+    given = [name for name, value in others.items() if value is not None]
+    if lifetime is None:
+        if given:
+            raise TaskError(f"{given[0]} goes with --lifetime, the budget of all reports of a person together.")
+        return None
+    if rounds is None:
+        raise TaskError("--lifetime goes with --rounds: how many rounds are planned.")
+    if days is not None and first_round is None:
+        raise TaskError("--days goes with --first-round: rounds are then named after dates.")
+    return tv.OverTime(
+        lifetime=lifetime, rounds=rounds, per_report=per_report, start=first_round, days=7 if days is None else days
+    )
 
 
 def check_methods(methods: list[str], device: str) -> None:

@@ -15,6 +15,7 @@ from taskveil.cli.inputs import Job, JobOptions, SurveyOptions, check_there
 from taskveil.errors import DataError
 
 if TYPE_CHECKING:
+    from taskveil.designs.over_time import Budget
     from taskveil.sweeps.planning import Plan
 
 
@@ -23,7 +24,9 @@ def plan(
         Path,
         typer.Argument(help="CSV or Parquet file of volunteers' records; or, with --survey, a schema (.json) alone."),
     ],
-    people: Annotated[int, typer.Option(help="How many people will report.", min=1)],
+    people: Annotated[
+        int, typer.Option(help="How many people will report; with --lifetime, how many take part.", min=1)
+    ],
     target: options.Target = None,
     model: options.Model = None,
     loss: options.LossName = None,
@@ -42,7 +45,15 @@ def plan(
     decimal: options.Decimal = ".",
     date_format: options.DateFormat = None,
     missing: options.Missing = None,
-    epsilons: Annotated[str, typer.Option(help="Budgets to compare, separated by commas.")] = "0.5,1,2,4",
+    epsilons: Annotated[
+        str | None,
+        typer.Option(help="Budgets to compare, separated by commas; without --lifetime by default 0.5,1,2,4."),
+    ] = None,
+    lifetime: options.Lifetime = None,
+    rounds: options.Rounds = None,
+    per_report: options.PerReport = None,
+    first_round: options.FirstRound = None,
+    days: options.Days = None,
     margin: Annotated[
         float | None,
         typer.Option(
@@ -56,7 +67,10 @@ def plan(
     as_json: options.Json = False,
 ) -> None:
     """Expected margins of a survey or of means for a number of people; for a model, the share of the signal kept."""
-    asked_budgets = budgets("--epsilons", epsilons.split(","))
+    over_time = options.over_time(lifetime, rounds, per_report, first_round, days)
+    listed = "0.5,1,2,4" if epsilons is None and over_time is None else epsilons
+    asked_budgets: list[Budget] = [] if listed is None else [*budgets("--epsilons", listed.split(","))]
+    asked_budgets += [] if over_time is None else [over_time]
     check_share("--margin", margin)
     asked = SurveyOptions.of(survey, fields, by, pairs, histogram)
     csv = options.csv_format(sep, decimal, date_format, missing)
@@ -90,7 +104,7 @@ def plan(
     print_plan(job, found, folder=folder, margin=margin, as_json=as_json)
 
 
-def planned_for(job: Job, *, people: int, budgets: Sequence[float], quiet: bool) -> Plan:
+def planned_for(job: Job, *, people: int, budgets: Sequence[Budget], quiet: bool) -> Plan:
     """The plan of a job."""
     given = None if isinstance(job.X, tv.Schema) else job.schema
     with busy("planning", quiet=quiet) as bar:
