@@ -223,8 +223,8 @@ def picture(path: Path, lifetime: float, rounds: int) -> None:
             label="all reports of a person together")  # fmt: skip
     for count, one in zip(counts, each, strict=True):
         said = f"{count} × {one:.2g}"
-        ax.annotate(said, (count, count * one), textcoords="offset points", xytext=(0, 8), ha="center", fontsize=8)
-    ax.set(xscale="log", ylim=(0.0, 0.9), ylabel="share of the signal kept")
+        ax.annotate(said, (count, count * one), textcoords="offset points", xytext=(5, 6), fontsize=8)
+    ax.set(xscale="log", xlim=(0.85, 2.0 * rounds), ylim=(0.0, 0.9), ylabel="share of the signal kept")
     ax.set_xlabel(f"reports of a person in {rounds} rounds, ε = {lifetime:g} together")
     ax.set_xticks(counts, [str(count) for count in counts])
     ax.minorticks_off()
