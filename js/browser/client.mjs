@@ -68,7 +68,7 @@ export async function checkClient({ step, page }) {
       });
       const again = await Client.load("/release/client/", { ledger: "old", cap: 1e9 });
       return {
-        spent: await again.spent(),
+        spent: (await again.spent()).soFar,
         same: (await again.recorded("a")).id.join() === made.id.join(),
         report: made.toBytes().length,
       };

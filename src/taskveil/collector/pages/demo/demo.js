@@ -117,7 +117,7 @@ function pick(odds) {
 }
 
 async function budget() {
-  const spent = await client.spent();
+  const spent = (await client.spent()).soFar;
   $("round").textContent = round;
   $("spent").textContent = spent.toFixed(1);
   $("meter").style.width = `${Math.min(100, (100 * spent) / client.cap)}%`;
