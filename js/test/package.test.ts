@@ -82,7 +82,7 @@ beforeAll(() => {
   writeFileSync(join(home, "package.json"), JSON.stringify({ name: "consumer", type: "module", private: true }));
   execFileSync("npm", ["install", "--silent", "--offline", join(home, tarball!)], { cwd: home, stdio: ["ignore", "ignore", "pipe"] });
   writeFileSync(join(home, "page.ts"), PAGE);
-});
+}, 120_000); // however busy the machine is
 
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
