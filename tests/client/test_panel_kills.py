@@ -90,7 +90,7 @@ class Person:
 
 
 def client(veil: tv.Veil, ledger: Path) -> Client:
-    return Client(device=veil.device, release=bytes.fromhex(veil.release_id), ledger=Ledger(ledger), cap=None)
+    return Client(device=veil.device, release=bytes.fromhex(veil.release_id), ledger=Ledger(ledger), cap=1e6)
 
 
 def live(one: Client, places: list[int], tell: Callable[[str], object]) -> None:
