@@ -6,6 +6,7 @@ of which may be missing.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,7 @@ def write_release(folder: Path, *, progress: bool | Progress | None = False) -> 
         bar.begin("designing", 2.0)
         with bar.part("the release", 1.0) as part:
             veil = design(volunteers, task, epsilon=EPSILON, method="codebook", schema=SCHEMA, progress=part)
+        veil = replace(veil, panel=PANEL)
         veil.save(folder)
         with bar.part("every budget", 1.0) as part:
             curve = sweep(volunteers[:SWEPT], task, epsilons=EPSILONS, methods=METHODS, schema=SCHEMA, progress=part)
