@@ -71,7 +71,11 @@ export async function checkPanels({ step, visit, url, received }) {
 async function moment(received, joining) {
   const wanted = 1 + Math.floor(Math.random() * 20);
   const joins = () => received.some(({ body }) => JSON.parse(body).joins);
-  while (joining ? !joins() : received.length < wanted) await pause(1);
+  const end = Date.now() + 120_000;
+  while (joining ? !joins() : received.length < wanted) {
+    assert.ok(Date.now() < end, "nothing was heard of the page");
+    await pause(1);
+  }
   await pause(Math.random() * (joining ? 25 : 20));
 }
 
