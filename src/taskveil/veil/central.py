@@ -42,9 +42,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.stats import binom
 
 from taskveil.arrays import Floats, Integers
 from taskveil.client.mechanisms import Response
@@ -122,6 +122,11 @@ def central(channel: Channel, *, reports: int, delta: float) -> Central:
     )
 
 
+def usual_delta(reports: int) -> float:
+    """A power of ten of at most 1/(100 reports): then a failure for even one of all people is improbable."""
+    return 10.0 ** -len(str(100 * reports - 1))
+
+
 def dependence(local: float, blanket: float) -> float:
     """θ: how much a report may depend on its record, 1 at most, from the local ε and a lower bound of γ."""
     return min(1.0, (1 - blanket) / math.tanh(local / 2) * (1 + 2.0**-40))
@@ -149,6 +154,7 @@ def _threshold(below: Callable[[float], bool], top: float) -> tuple[float, float
 def delta_bound(epsilon: float, local: float, theta: float, reports: int, scale: float) -> float:
     """An upper bound of δ at this ε: the mean in (1) over the number of reports. What lies far below `scale` is rounded
     up coarsely."""
+    binom = _binomial()
     e0, e = math.exp(local), math.exp(epsilon)
     gain, loss, rest = e0 - e, e * e0 - 1, e - 1
     if gain <= 0:
@@ -175,9 +181,17 @@ def _excess(flips: int | Integers, unit: float, subtracted: Floats) -> Floats:
     With X heads and t the least number of them that counts, E[X; X ≥ t] = flips/2 · P[X' ≥ t − 1], where X' are the
     heads of one coin less, and P[X' ≥ t − 1] − P[X ≥ t] = ½ P[X' = t − 1].
     """
+    binom = _binomial()
     least = np.floor((subtracted / unit + flips) / 2) + 1
     one_less = np.where(least >= 1, binom.pmf(least - 1, np.maximum(flips, 1) - 1, 0.5), 0.0)
     return np.asarray(np.maximum(unit * flips / 2 * one_less - subtracted * binom.sf(least - 1, flips, 0.5), 0.0))
+
+
+def _binomial() -> Any:
+    """scipy's binomial distribution, which takes a second to load: only those who ask for a central guarantee wait."""
+    from scipy.stats import binom
+
+    return binom
 
 
 def _nodes(count: int, chance: float, spread: float, most: int) -> Integers:
@@ -194,6 +208,7 @@ def _chords(count: int, chance: float, spread: float) -> tuple[Floats, Floats]:
     Between two nodes the function lies below its chord. Below the first node it counts as at 0, above the last
     one as there.
     """
+    binom = _binomial()
     nodes = _nodes(count, chance, spread, 24)
     if count == 0 or chance == 0:
         return np.zeros(1), np.ones(1)
@@ -218,6 +233,7 @@ def least_epsilon(response: Response, reports: int, delta: float) -> float | Non
     place of the person's report among all is uniform, so δ(ε) is the mean in (1) with these chances: exactly, because
     the observer learns how many reports lie in either set and nothing else differs.
     """
+    binom = _binomial()
     if 3 * response.favoured > response.size:
         return None
     q, odds = response.favoured * response.base, response.a / response.b
