@@ -47,12 +47,10 @@ def responses() -> bool:
             if published:
                 fine &= lower is not None and found <= 1.01 * own
             good &= fine
-            cells = (
-                f"{epsilon:g} | {size}, {favoured} | {reports:,} | {generic if published and generic else ''} | "
-                f"{anybody:.5f} | {own if published else ''} | {found:.5f} | {'' if lower is None else f'{lower:.5f}'} | "
-                f"{seconds:.2f}"
-            )
-            print(f"| {cells} | {said(fine)} |")
+            known = (generic or "", own) if published else ("", "")
+            event = "" if lower is None else f"{lower:.5f}"
+            cells = f"{size}, {favoured} | {reports:,} | {known[0]} | {anybody:.5f} | {known[1]} | {found:.5f}"
+            print(f"| {epsilon:g} | {cells} | {event} | {seconds:.2f} | {said(fine)} |")
     return good
 
 
