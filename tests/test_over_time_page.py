@@ -104,3 +104,20 @@ def test_a_panel_of_the_same_budget_keeps_its_bound_for_the_same_people() -> Non
     ]
     assert max(*ratios, *(1 / ratio for ratio in ratios)) == 9
     assert exp(2 * np.log(3)) == pytest.approx(9)
+
+
+@pytest.mark.parametrize(("reports", "total"), [(1, 5), (2, 4), (3, 7), (7, 52), (9, 9)])
+def test_a_lost_ledger_costs_one_report_more_at_most(reports: int, total: int, tmp_path: Path) -> None:
+    X = np.linspace(0, 1, 20)[:, None]
+    veil = tv.design(X, tv.MeanTask(), epsilon=tv.OverTime(lifetime=float(reports), rounds=total, per_report=1.0))
+    veil.save(tmp_path / "release")
+    most = 0
+    for lost in range(total):  # after this round's report, in which the device joins again
+        made = 0
+        for number, places in enumerate([range(lost + 1), range(lost, total)]):
+            ledger = tmp_path / f"ledger-{lost}-{number}"
+            with tv.Client.load(tmp_path / "release", ledger=ledger) as client:
+                made += sum(client.report([0.5], round=client.panel.rounds[place]) is not None for place in places)
+        most = max(most, made)
+        assert made <= reports + 1
+    assert most >= reports - 1

@@ -195,5 +195,5 @@ def test_people_choose_among_budgets_with_the_same_rounds(tmp_path: Path) -> Non
     with tv.Client.load(tmp_path / "family", ledger=tmp_path / "ledger", epsilon=0.25) as client:
         assert client.spent().lifetime == 0.75
     for other in (over_time(4, 0.25), over_time(3, 0.25, rounds=7), replace(over_time(3, 0.25), panel=None)):
-        with pytest.raises(DataError, match=r"share one plan of rounds, and '1' \(in 3 of 6 rounds\) and '0\.25' \("):
+        with pytest.raises(DataError, match=r"the same planned rounds: '1' \(in 3 of 6 rounds\) and '0\.25' \("):
             tv.Family.of_budgets({1.0: over_time(3, 1.0), 0.25: other})

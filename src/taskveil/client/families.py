@@ -102,7 +102,7 @@ class DeviceFamily:
             if first.device.panel != other.device.panel:
                 plans = [f"{one.name!r} ({one.device.panel or 'not planned'})" for one in (first, other)]
                 raise DataError(
-                    f"the members of a family share one plan of rounds, and {' and '.join(plans)} do not. Design them "
+                    f"the members of a family have the same planned rounds: {' and '.join(plans)} differ. Design them "
                     "with the same rounds and the same number of reports."
                 )
             if record_of(first.device) != record_of(other.device):
