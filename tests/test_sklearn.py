@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import taskveil as tv
-from taskveil.errors import RenamedError
+from taskveil.errors import BudgetError, RenamedError
 from taskveil.sklearn import PrivateReports
 
 QUICK: dict[str, Any] = {"method": "task_aware"}  # "auto" takes 2 seconds for each of forty designs
@@ -133,3 +133,9 @@ def test_a_category_counts_as_much_as_a_number() -> None:
 def test_an_old_argument_names_the_new_one() -> None:
     with pytest.raises(RenamedError, match=r"encoder= is now on_device=tv.OnDevice\(encoder=...\)"):
         PrivateReports(epsilon=2.0, encoder="linear")
+
+
+def test_a_budget_over_time_is_refused() -> None:
+    over_time = tv.OverTime(lifetime=4.0, rounds=3)
+    with pytest.raises(BudgetError, match=r"Only tv\.design, tv\.sweep and tv\.plan take"):
+        PrivateReports(epsilon=over_time).fit(np.random.default_rng(0).normal(size=(50, 2)))  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from taskveil.records.schema import Schema
 from taskveil.tasks import LinearTask
 from taskveil.tasks.linear import spreads
 from taskveil.veil import Veil
+from taskveil.veil.veil import as_epsilon
 
 
 class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -69,6 +70,7 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             X: their records, an array of finite numbers or a table.
             y: their labels, where the task is a model; others do not look at them.
         """
+        as_epsilon(self.epsilon)  # every transform is one report: a budget over time is refused
         mixed = self.schema is not None or needs_schema(X)
         records = validate_data(self, X, ensure_min_samples=2, dtype=np.float64, skip_check_array=mixed)
         task = _every_column(X if mixed else records, self.schema) if self.task is None else self.task
