@@ -11,7 +11,7 @@ import itertools
 import os
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -65,7 +65,7 @@ def small_panel(reports: int = 2, rounds: int = 4) -> Panel:
 @contextmanager
 def folder() -> Iterator[Path]:
     """A folder for ledgers, in memory where there is such a thing."""
-    memory = "/dev/shm"  # noqa: S108 - a private folder is made in it
+    memory = "/dev/shm"
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
         yield Path(name)
 
@@ -181,18 +181,34 @@ class Kernel:
         """
         return max(self._worst_path(one, other) for one in self.sequences for other in self.sequences)
 
+    def worst_of_requests(self) -> Fraction | float:
+        """The same if every request may have other records, also of a round that was asked for before."""
+        return self._worst(
+            (place, record, against)
+            for place in range(len(self.panel.rounds))
+            for record in (0, 1)
+            for against in (0, 1)
+        )
+
     @property
     def sequences(self) -> list[tuple[int, ...]]:
         """All sequences of records."""
         return list(itertools.product((0, 1), repeat=len(self.panel.rounds)))
 
     def _worst_path(self, one: Sequence[int], other: Sequence[int]) -> Fraction | float:
-        """The largest product of ratios along a path from the first state; infinite if it grows along a circle."""
+        return self._worst((place, *pair) for place, pair in enumerate(zip(one, other, strict=True)))
+
+    def _worst(self, requests: Iterable[tuple[int, int, int]]) -> Fraction | float:
+        """The largest product of ratios along a path from the first state; infinite if it grows along a circle.
+
+        Args:
+            requests: (place, record, other record) of what may be asked in every state.
+        """
         edges = []
-        for state, requests in self.steps.items():
-            for place, (record, against) in enumerate(zip(one, other, strict=True)):
-                others = requests[place, against]
-                for end, chance in requests[place, record].items():
+        for place, record, against in requests:
+            for state, laws in self.steps.items():
+                others = laws[place, against]
+                for end, chance in laws[place, record].items():
                     edges.append((state, end[1], chance / others[end] if end in others else float("inf")))
         beyond: dict[State, Fraction | float] = dict.fromkeys(self.steps, Fraction(1))
         for _ in self.steps:

@@ -56,6 +56,7 @@ ADAPTIVE = [after_the_drawn, while_it_says_one, backwards_twice, missed_rounds_a
 def test_no_application_and_no_records_tell_more_than_r_reports() -> None:
     """All pairs of sequences, all applications: those that look at the drawn rounds and at earlier reports too."""
     assert sound().worst_of_all() == LIMIT
+    assert sound().worst_of_requests() == LIMIT
     assert sound().faults() == set()
 
 
