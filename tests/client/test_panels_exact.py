@@ -124,6 +124,34 @@ def keep_draws_finite(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entropy, "uniform_below", below)
 
 
+@pytest.mark.parametrize(("returns", "most"), [(True, 4), (False, 3)], ids=["to past rounds", "in order"])
+def test_a_ledger_that_is_lost_costs_one_report_more_if_rounds_are_asked_in_order(returns: bool, most: int) -> None:
+    """The device goes on from any of its earlier states, the first included, in the round that takes place.
+
+    If the application goes back to past rounds, every forgotten report is made again.
+    """
+    found = set()
+    for lost in range(5):
+        waiting: list[tuple[int, int, list[Any]]] = [(0, 0, [(None, ())])]
+        while waiting:
+            place, made, states = waiting.pop()
+            if place == lost:
+                again = 0 if returns else max(lost - 1, 0)
+                found |= {made + more for state in states for more in reports_from(state, again)}
+                continue
+            for (_, after), _ in sound().steps[states[-1]][place, 0].items():
+                waiting.append((place + 1, made + len(after[1]) - len(states[-1][1]), [*states, after]))
+    assert max(found) == most
+
+
+def reports_from(state: Any, place: int) -> set[int]:
+    """How many reports a device can make in this state, if it is asked in order from this round on."""
+    if place == 4:
+        return {0}
+    ends = {after for _, after in sound().steps[state][place, 0]}
+    return {len(end[1]) - len(state[1]) + more for end in ends for more in reports_from(end, place + 1)}
+
+
 # Broken devices.
 
 REPORT, DRAW, ONCE, DRAWN = Client.report, Panel.draw_places, Ledger.once, Ledger.drawn
