@@ -20,7 +20,7 @@ from taskveil.client.panels import Panel
 ROUNDS, SEQUENCES, RESTARTS = NAMES
 RECORDS = [0.0, 0.0], [1.0, 1.0]
 PANEL = Panel(reports=2, rounds=tuple(f"week {number}" for number in range(8)), days=0)
-QUICK, FULL = 100_000, 1_000_000
+QUICK, FULL = 20_000, 1_000_000
 
 
 def checked(veil: tv.Veil, trials: int, panel: Panel = PANEL) -> tuple[Any, ...]:
@@ -172,6 +172,15 @@ def drawn_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Ledger, "__del__", lambda self: kept.pop(id(self), None))
 
 
+def failing(patch: pytest.MonkeyPatch) -> None:
+    """An error in the turn of those whose record is high."""
+
+    def make(self: Client, *records: Any) -> Any:
+        return MAKE(self, *records) if records[0][0, 0] < 0.5 else 1 / 0
+
+    patch.setattr(Client, "_make", make)
+
+
 def charged_half(patch: pytest.MonkeyPatch) -> None:
     def start(self: Client, **parts: Any) -> None:
         START(self, **parts)
@@ -186,6 +195,7 @@ BROKEN = [
     (made_up_twice, ROUNDS, {SEQUENCES}),
     (made_up_and_made_again, ROUNDS, {SEQUENCES}),
     (silent_by_the_record, ROUNDS, set()),
+    (failing, ROUNDS, set()),
     (a_ledger_without_blocks, RESTARTS, set()),
     (drawn_again, RESTARTS, set()),
     (charged_half, RESTARTS, set()),
