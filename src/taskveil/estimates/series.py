@@ -174,10 +174,7 @@ class Series:
 
     def are_apart(self, round: str, other: str) -> bool:
         """Whether different devices report in these two rounds: if they are of one block of the panel."""
-        if self.panel is None:
-            return False
-        first, second = (self.panel.block(self.panel.place(name)) for name in (round, other))
-        return first == second and round != other
+        return self.panel is not None and self.panel.are_apart(round, other)
 
     def minus(self, round: str, earlier: str) -> dict[str, tuple[Interval, ...]]:
         """What changed from an `earlier` round to this one: differences of the rows that both have, by kind.
