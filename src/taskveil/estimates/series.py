@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
 
 import numpy as np
 from scipy.special import ndtri
@@ -110,6 +110,9 @@ class Series:
     """Whether the bands hold at all times at once too, however often the reports are looked at."""
     notes: tuple[str, ...]
     again: Again = field(repr=False)
+
+    columns: ClassVar[tuple[str, ...]] = ("round", "kind", "name", "mean", "low", "high", "unit", "assumes", "reports")
+    """Of the table that `to_pandas` gives."""
 
     @property
     def rounds(self) -> tuple[str, ...]:
@@ -346,13 +349,15 @@ class Series:
             >>> series.to_pandas()["round"].tolist()
             ['first', 'second', 'first', 'second']
         """
-        columns = ("round", "kind", "name", "mean", "low", "high", "unit", "assumes", "reports")
-        rows = [
+        return frame(self.records(), self.columns)
+
+    def records(self) -> list[tuple[Any, ...]]:
+        """The lines of `to_pandas`, with the cells that `columns` names."""
+        return [
             (name, line.kind, *row.interval[:4], row.label.unit, row.assumes, self.counts[name])
             for line in self.lines
             for name, row in line.rows.items()
         ]
-        return frame(rows, columns)
 
     def content(self, people: int | Mapping[str, int] | None = None) -> dict[str, Any]:
         """Everything as JSON has it: of every row, lists in the order of the rounds, with None where a round has no

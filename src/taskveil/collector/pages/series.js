@@ -175,7 +175,7 @@ function chart({ title, kind, mean, low, high }, rounds, { at, first, last, star
 const shortened = (name) => (name.length > 22 ? `${name.slice(0, 20)}…` : name);
 
 /** All rounds, the latest first: reports, and every shown row. */
-function numbers({ rounds, confidence }, rows) {
+function numbers({ rounds }, rows) {
   const titles = rows.map(({ title, assumes }) => (assumes === null ? title : `${title} (assumed)`));
   const cell = ({ kind, mean, low, high }, place) => {
     const reach = (high[place] - low[place]) / 2;
@@ -190,7 +190,7 @@ function numbers({ rounds, confidence }, rows) {
     el(
       "table",
       { class: "numbers" },
-      el("caption", { class: "note" }, `By round, the latest first. Below each estimate its interval; all intervals of a row together are ${100 * confidence}% intervals.`),
+      el("caption", { class: "note" }, "By round, the latest first. Below each estimate is its interval."),
       el("thead", {}, el("tr", {}, ["round", "reports", ...titles].map((text) => el("th", { scope: "col" }, text)))),
       el(
         "tbody",
