@@ -8,10 +8,11 @@ export async function checkOverTime({ step, visit, picture, server }) {
   const { release, series } = overTime;
 
   await step("releases with fewer than three rounds have no line", async () => {
+    const before = asked.length;
     const page = await visit();
     await page.waitForFunction(() => document.body.dataset.estimates);
     assert.equal(await page.isVisible("#course"), false);
-    assert.equal(asked.filter((path) => path.startsWith("/v1/estimates/series")).length, 0);
+    assert.equal(asked.slice(before).filter((path) => path.startsWith("/v1/estimates/series")).length, 0);
   });
 
   world.collections = [structuredClone(overTime)];
@@ -48,7 +49,7 @@ export async function checkOverTime({ step, visit, picture, server }) {
     await page.fill("#people-asked", "21000");
     await page.press("#people-asked", "Enter");
     await page.waitForFunction(() => document.querySelector("#series figcaption").textContent.startsWith("Response"));
-    assert.ok(asked.at(-1).includes("people=21000") || asked.some((path) => path.includes("people=21000")));
+    assert.ok(asked.some((path) => path.includes("people=21000")));
     assert.match(await page.textContent("#series tbody td"), /^1,500of 1,615$/);
   });
 
