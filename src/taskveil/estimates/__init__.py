@@ -22,7 +22,7 @@ from taskveil.estimates.measured import Rule, measured
 from taskveil.estimates.result import Estimate, Forged, of_family, pooled
 from taskveil.estimates.rows import Interval
 from taskveil.estimates.scores import Tally, tally
-from taskveil.estimates.series import Response, Series, Smoothed, over_time
+from taskveil.estimates.series import ResponseRate, Series, Smoothed, over_time
 from taskveil.estimates.survey import SurveyEstimate
 from taskveil.estimates.surveyed import Candidates, surveyed
 from taskveil.tasks import SurveyTask
@@ -35,7 +35,7 @@ __all__ = [
     "Estimate",
     "Forged",
     "Interval",
-    "Response",
+    "ResponseRate",
     "Series",
     "Smoothed",
     "SurveyEstimate",

@@ -48,7 +48,7 @@ class Line(NamedTuple):
     """By round, of those that have it."""
 
 
-class Response(NamedTuple):
+class ResponseRate(NamedTuple):
     """How many reports a round has, and how many there should be. `rate` is their ratio, with limits; all three, and
     `expected`, are None where the number of people was not stated."""
 
@@ -257,7 +257,7 @@ class Series:
 
     # Response
 
-    def response(self, people: int | Mapping[str, int] | None = None) -> tuple[Response, ...]:
+    def response(self, people: int | Mapping[str, int] | None = None) -> tuple[ResponseRate, ...]:
         """By round: how many reports there are and, if the number of people who take part is stated, how many there
         should be, and the rate with an interval.
 
@@ -279,10 +279,10 @@ class Series:
         """
         return tuple(self._response(name, people) for name in self.counts)
 
-    def _response(self, name: str, stated: int | Mapping[str, int] | None) -> Response:
+    def _response(self, name: str, stated: int | Mapping[str, int] | None) -> ResponseRate:
         people, reports = stated.get(name) if isinstance(stated, Mapping) else stated, self.counts[name]
         if people is None:
-            return Response(name, reports)
+            return ResponseRate(name, reports)
         if isinstance(people, bool) or not isinstance(people, int | np.integer) or people < max(reports, 1):
             raise DataError(
                 f"people is how many take part, a whole number of at least {reports} in round {name!r}, which has so "
@@ -291,7 +291,7 @@ class Series:
         length = 1 if self.panel is None else len(self.panel.block_rounds(self.panel.block(self.panel.place(name))))
         counts = np.array([people - reports, reports])
         low, high = exact_limits(counts, [0.0, 1.0], confidence=self.confidence)
-        return Response(name, reports, people / length, length * reports / people, length * low, length * high)
+        return ResponseRate(name, reports, people / length, length * reports / people, length * low, length * high)
 
     # What is shown
 
