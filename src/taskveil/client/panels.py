@@ -94,6 +94,11 @@ class Panel:
         """The names of the rounds of a block."""
         return self.rounds[self.start(block) : self.start(block + 1)]
 
+    def are_apart(self, round: str, other: str) -> bool:
+        """Whether no device reports in both of these rounds: two rounds of one block."""
+        first, second = self.place(round), self.place(other)
+        return first != second and self.block(first) == self.block(second)
+
     def first_block(self, place: int) -> int:
         """The first block that has not begun before a round: with it, a device that joins in this round begins."""
         return -(-place * self.reports // len(self.rounds))
