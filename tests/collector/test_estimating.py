@@ -100,6 +100,17 @@ def test_a_change_holds_at_the_stated_level(told: tuple[Asked, tv.Veil], anytime
     assert (found["since"], found["confidence"]) == ("one", 0.95)
 
 
+def test_a_round_says_what_its_crowd_adds(told: tuple[Asked, tv.Veil]) -> None:
+    asked, veil = told
+    asked.send(veil, veil.privatize(records(1234, RNG)), round="one")
+    (one,) = estimated(asked, veil, "round=one")["crowd"]
+    own = veil.central(reports=1200, delta=1e-6)
+    assert (one["epsilon"], one["delta"], one["reports"]) == (own.epsilon, own.delta, 1200)
+    assert (one["release"], one["statement"]) == (veil.release_id, own.statement)
+    # The same people may have reported in each round, so all rounds together are no crowd.
+    assert "crowd" not in estimated(asked, veil)
+
+
 def test_assumed_rows_are_given_by_name(tmp_path: Path) -> None:
     X = records(400, np.random.default_rng(0))
     veil = replace(codebook_veil(3.0), task=tv.LinearTask(np.array([[1.0, 1.0], [1.0, -1.0]])))

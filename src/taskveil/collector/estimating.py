@@ -11,7 +11,8 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ from taskveil.estimates.rows import finite
 from taskveil.estimates.scores import Tally, scores_of
 from taskveil.estimates.survey import SurveyEstimate, cell_texts
 from taskveil.veil import Veil
+from taskveil.veil.central import usual_delta
 from taskveil.veil.loss_intervals import CONFIDENCE
 
 Found = TypeVar("Found", Estimate, Series)
@@ -154,6 +156,10 @@ class Estimates:
                 return _written(self._series(release, asked))
             found = self._estimate(release, asked.round, rule)
             content = {**found.content(), "round": asked.round, "rows": table_rows(found)}
+            if asked.round is not None:
+                veils = {one.veil.release_id: one.veil for one in parts_of(release)}
+                asked_of = list(found.members.values()) or [found]
+                content["crowd"] = [crowd_of(veils[one.releases[0]], one.reports) for one in asked_of]
             if asked.since is not None:
                 # Where limits are subtracted, each round gets half of the error probability.
                 apart = not asked.anytime and _are_apart(release, asked.round, asked.since)
@@ -227,6 +233,19 @@ class Estimates:
 
     def _tally(self, release: OpenRelease, round: str | None) -> Tally:
         return stored_tally(release.veil, self._store, counted=release.stored.counted, round=round)
+
+
+def crowd_of(veil: Veil, reports: int) -> dict[str, Any]:
+    """What a round with so many reports reveals to those who see them without order, time and sender. The number is
+    rounded down to two digits, so that it is not computed again for every report."""
+    unit: int = 10 ** max(0, len(str(reports)) - 2)
+    return _crowd(veil, reports // unit * unit)
+
+
+@lru_cache(maxsize=MAX_ESTIMATES)
+def _crowd(veil: Veil, reports: int) -> dict[str, Any]:
+    found = veil.central(reports=reports, delta=usual_delta(reports))
+    return {"release": veil.release_id, **asdict(found), "statement": found.statement, "assumes": found.assumes}
 
 
 def _or_error(compute: Callable[[], Found]) -> Found | DataError:

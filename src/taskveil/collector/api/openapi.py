@@ -215,6 +215,19 @@ class BudgetShape(Shape):
     epsilon: float
 
 
+class CrowdShape(Shape):
+    """The central guarantee of a round, for those who see its reports without order, time and sender."""
+
+    release: ReleaseId
+    epsilon: float
+    delta: float
+    reports: Annotated[Count, Field(description="Rounded down to two digits. All must be honest.")]
+    local: Annotated[float, Field(description="The ε of a report, which stays the promise.")]
+    at_least: Annotated[float | None, Field(description="A lower bound of ε, where one is known.")]
+    statement: str
+    assumes: list[str]
+
+
 class EstimateShape(Shape):
     """Population estimates: the file that `Estimate.to_json` writes, with its table as text."""
 
@@ -240,6 +253,12 @@ class EstimateShape(Shape):
         dict[str, float] | None, Field(description="Of a family from which people choose: the weights of its groups.")
     ] = None
     round: Annotated[str | None, Field(description="Null: all rounds together.")]
+    crowd: Annotated[
+        list[CrowdShape],
+        Field(
+            description="Of a single round: what all its reports reveal, for the release or each member of a family."
+        ),
+    ] = []
     rows: list[RowShape]
     since: Annotated[str | None, Field(description="The earlier round.")] = None
     changes: Annotated[
