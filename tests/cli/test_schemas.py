@@ -54,3 +54,15 @@ def test_values_outside_are_counted(tmp_path: Path) -> None:
         [cell.strip() for cell in line.split("│")][-4:-1] for line in said.splitlines() if "(" in line and "│" in line
     ]
     assert counts == [["99", "0", "1"], ["5", "0", "2"]]  # different, missing, outside
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_code_for_no_value_is_named_with_the_option_that_reads_it(tmp_path: Path) -> None:
+    rows = [f"{-99 if i % 20 == 0 else 18 + i % 60},{'ab'[i % 2]}" for i in range(200)]
+    (tmp_path / "p.csv").write_text("age,c\n" + "\n".join(rows) + "\n")
+    said = run("schema", tmp_path / "p.csv", "-o", tmp_path / "s.json")
+    (warning,) = [line for line in said.splitlines() if line.startswith("warning:")]
+    assert "column 'age' is -99 for 10 of 200 volunteers, far from all others." in warning
+    assert warning.endswith("If this stands for no value, pass --missing -99.")
+    run("schema", tmp_path / "p.csv", "-o", tmp_path / "t.json", "--missing", "-99")
+    assert tv.Schema.from_json(tmp_path / "t.json")["age"].missing

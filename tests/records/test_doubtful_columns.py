@@ -15,6 +15,8 @@ from taskveil.errors import DoubtfulColumnWarning, UnusedColumnWarning
 RNG = np.random.default_rng(0)
 DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 1000, 900), unit="D")
 INCOMES = RNG.gamma(4.0, 800.0, 900).round(1)
+AGES = RNG.integers(18, 95, 900)
+FEW = np.arange(900) % 25 == 0
 
 
 def infer(values: Sequence[object]) -> tv.Schema:
@@ -36,6 +38,10 @@ def infer(values: Sequence[object]) -> tv.Schema:
         (1_609_459_200 + 3600 * np.arange(900), "time since 1970.*unit='s'"),
         (1000 * (1_609_459_200 + RNG.integers(0, 10**7, 900)), "time since 1970.*unit='ms'"),
         (RNG.permutation(100_000 + np.arange(900))[:600], "number of the row"),
+        (np.where(FEW, -99, AGES), r"is -99 for 36 of 900 volunteers, far .* column\.where\(column != -99\)"),
+        (np.where(FEW, -1, AGES), "is -1 for 36 of 900 volunteers"),
+        (np.where(FEW, 999, AGES), "is 999 for 36 of 900 volunteers"),
+        (np.where(FEW, 99_999, INCOMES), "is 99999 for 36 of 900 volunteers"),
     ],
 )
 def test_a_doubtful_column_is_named(values: Sequence[object], said: str) -> None:
@@ -59,6 +65,11 @@ def test_a_column_that_is_left_out_may_be_mended_too() -> None:
         np.round(INCOMES),
         RNG.integers(20_000, 90_000, 900),
         np.arange(40),
+        np.arange(900) % 31 - 1,  # a scale that begins at -1
+        np.arange(900) % 100,  # and one that ends at 99
+        np.where(np.arange(900) < 4, -99, AGES),  # too few people share it
+        np.where(FEW, 1000.0, INCOMES),  # no code
+        np.where(FEW, -99, np.arange(900) % 5),  # perhaps names of a few things
         DAYS.strftime("%Y-%m-%d"),
     ],
 )
