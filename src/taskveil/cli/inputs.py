@@ -159,9 +159,9 @@ class Job:
         given = None if asked.schema is None else tv.Schema.from_json(asked.schema)
         model = None if asked.model is None else load_model(asked.model)
         fields = {} if given is None else dict(zip(given, given.fields.fields, strict=True))
-        table = read_volunteers(asked.data, fields, left_out(asked.columns, asked.drop, asked.target), asked.csv)
+        unused = left_out(asked.columns, asked.drop, asked.target)
+        table = read_volunteers(asked.data, fields, unused, asked.csv, asked.target)
         found = tuple(table.column_names)
-        check_target(asked.data, asked.target, found)
         y = None
         if asked.target is not None:
             table, y = with_labels(asked.data, table, asked.target)
@@ -312,6 +312,7 @@ def read_volunteers(
     fields: Mapping[str, BaseField] | None = None,
     unused: Callable[[str], bool] = lambda _: False,
     csv: CsvFormat = USUAL,
+    target: str | None = None,
 ) -> pa.Table:
     """The table in a CSV or Parquet file.
 
@@ -320,10 +321,14 @@ def read_volunteers(
         fields: of columns with a known field. Other columns of a CSV file are inferred.
         unused: whether a column is not used. Such a column is not checked.
         csv: how a CSV file is written.
+        target: a column that must be there. A slip in its name is said before anything about cells.
     """
     from taskveil.jobs.tables import TableFile
 
     file = TableFile.open(path, csv=csv)
+    found = file.schema.names
+    if target is not None and target not in found:
+        raise DataError(f"{path} has no column {target!r}, only {', '.join(found)}.")
     table = file.read()
     if not file.is_text:
         return table
@@ -338,12 +343,6 @@ def check_there(path: Path) -> None:
     """A DataError if there is no file or folder of this name."""
     if not path.exists():
         raise DataError(f"cannot read {str(path)!r}: there is no such file.")
-
-
-def check_target(path: Path, target: str | None, found: Sequence[str]) -> None:
-    """A DataError if the target is none of the columns that the file has."""
-    if target is not None and target not in found:
-        raise DataError(f"{path} has no column {target!r}, only {', '.join(found)}.")
 
 
 def left_out(columns: str | None, drop: str | None, target: str | None) -> Callable[[str], bool]:
