@@ -84,3 +84,41 @@ def test_whoever_writes_the_fields_is_not_asked_again() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tv.Schema({"x": tv.Category(["04.03.2021"]), "other": tv.Number(0, 1)}).like(table)
+
+
+GERMAN = DAYS.strftime("%d.%m.%Y")
+SINCE = tv.Date("2020-01-01", "2023-01-01", missing=True)
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "said"),
+    [
+        (SINCE, GERMAN, "900 of 900 values .* its tv.Date: they count as missing. They look like dates"),
+        (SINCE, [*GERMAN[:460], *[None] * 440], "460 of 460 values"),
+        (tv.Category(["Yes", "No"]), ["yes", "no"] * 450, "900 of 900 values .* its tv.Category: .* not listed"),
+        (tv.Count(18, 94), 1000 * AGES, "900 of 900 values .* its tv.Count: they are out of range"),
+    ],
+)
+def test_volunteers_who_do_not_fit_the_given_schema_are_named(
+    field: tv.Date, values: Sequence[object], said: str
+) -> None:
+    """Without a word, such a design would take all of them for people with the same value."""
+    table = pd.DataFrame({"x": values, "other": np.linspace(0, 1, 900)})
+    schema = tv.Schema({"x": field, "other": tv.Number(0, 1)})
+    with pytest.warns(DoubtfulColumnWarning, match=f"(?s)column 'x': {said}"):
+        tv.design(table, tv.MeanTask(), epsilon=1.0, schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        (SINCE, [*DAYS[:500].strftime("%Y-%m-%d"), *GERMAN[:400]]),  # fewer than half
+        (SINCE, [None] * 450 + [*DAYS[:450].strftime("%Y-%m-%d")]),
+        (tv.Category(["A1"]), ["A1"] + [f"A{place}" for place in range(2, 901)]),  # the one that matters
+        (tv.Count(18, 20), AGES),  # bounds may cut a tail
+    ],
+)
+def test_a_schema_may_leave_out_values_on_purpose(field: tv.Date, values: Sequence[object]) -> None:
+    table = pd.DataFrame({"x": values, "other": np.linspace(0, 1, 900)})
+    schema = tv.Schema({"x": field, "other": tv.Number(0, 1)})
+    tv.design(table, tv.MeanTask(), epsilon=1.0, schema=schema)

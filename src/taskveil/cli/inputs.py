@@ -28,7 +28,7 @@ from taskveil.client.base_field import BaseField
 from taskveil.errors import DataError, TaskError
 from taskveil.jobs.csv_format import USUAL, CsvFormat
 from taskveil.records.inference import harmless_range
-from taskveil.records.tables import as_records, number_in
+from taskveil.records.tables import as_records, number_in, read_column, select
 from taskveil.tasks.costs import LossName
 from taskveil.tasks.linear import spreads
 
@@ -174,6 +174,8 @@ class Job:
         schema = _schema(asked, given, X, names)
         names = list(schema.names)
         X = X[names] if hasattr(X, "iloc") else X.select(names)
+        if given is not None:
+            _note_outside(X, schema)
         about = {"X": X, "y": y, "names": tuple(names), "schema": schema}
         if asked.segment is not None:
             if asked.segment not in found:
@@ -254,6 +256,20 @@ def _schema(asked: JobOptions, given: tv.Schema | None, X: Any, names: list[str]
             except DataError as error:
                 raise DataError(f"{option} {name}={text}: {error}") from None
     return schema.replace(changed).filled(X)
+
+
+def _note_outside(X: Any, schema: tv.Schema) -> None:
+    """Say how many values of each column a schema from a file takes for others: they may be in another unit or form."""
+    columns = select(X, schema.names)
+    counts = {
+        name: schema[name].outside(read_column(column)[1])[1] for name, column in zip(schema, columns, strict=True)
+    }
+    listed = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    if listed:
+        note(
+            f"values that --schema does not have, in {len(X):,} rows: {listed}. Numbers and dates count as the nearest "
+            "value inside, others as not listed. Text that stands for no value: --missing."
+        )
 
 
 def _ends(text: str) -> tuple[str, str]:
@@ -400,7 +416,7 @@ def _as_dates(
                 table = table.set_column(place, name, column.cast(pa.int64()))
             continue
         if wrong.any() and known:
-            note(f"column {name!r}: cells that are no dates like {csv.example} count as missing: {int(wrong.sum())}.")
+            note(f"column {name!r}: cells that are no dates like {csv.example} count as missing: {int(wrong.sum()):,}.")
         elif wrong.any():
             raise DataError(
                 f"{path}, line {int(np.flatnonzero(wrong)[0]) + 2}: column {name!r} holds dates like {csv.example}, "
@@ -433,7 +449,7 @@ def _as_numbers(
         texts = np.array([*(number is None for number in found), False])[codes]
         numbers = np.array([*(np.nan if number is None else number for number in found), np.nan])[codes]
         if texts.any() and name in fields:
-            note(f"column {name!r}: cells that are no numbers count as missing values: {int(texts.sum())}.")
+            note(f"column {name!r}: cells that are no numbers count as missing values: {int(texts.sum()):,}.")
         elif texts.any() and texts.sum() > np.isfinite(numbers).sum():
             continue
         elif texts.any():

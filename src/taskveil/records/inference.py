@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
-from taskveil.client.base_field import Coded
+from taskveil.client.base_field import BaseField, Coded
 from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.values import NO_VALUE, seconds_of, text_of
 from taskveil.errors import DataError, DoubtfulColumnWarning, UnusedColumnWarning, WildRecordWarning, callers_line
@@ -275,6 +275,27 @@ def doubt_code(name: str, there: Floats) -> None:
                 f"column {name!r} is {code} for {counts[end]:,} of {len(there):,} volunteers, far from all others. If "
                 f"this stands for no value, leave such cells empty (in pandas column.where(column != {code}))."
             )
+
+
+def doubt_fit(name: str, field: BaseField, values: ColumnValues) -> None:
+    """Warn if most of the volunteers' values (N,) are none of the field's kind, or if none is a value of the field.
+
+    A category may list a few of many values on purpose, and bounds may cut a tail: some values outside are no mistake.
+    """
+    if isinstance(values, Coded):
+        empty, rows = int((values.codes < 0).sum()), len(values.codes)
+    else:
+        empty = values.count(None) if isinstance(values, list) else int((values != values).sum())  # NaN and NaT
+        rows = len(values)
+    missing, outside = field.outside(values)
+    there, other = rows - empty, missing - empty
+    if 2 * other > there or 0 < there == other + outside:
+        fate = "they count as missing" if 2 * other > there else "they are out of range, not listed or of another kind"
+        hint = resembles(values) if isinstance(values, Coded) else ""
+        _warn(
+            f"column {name!r}: {other + outside:,} of {there:,} values of volunteers do not fit its "
+            f"tv.{type(field).__name__}: {fate}. {hint or 'Correct the table or the schema.'}"
+        )
 
 
 def doubt_count(name: str, there: Floats) -> None:
