@@ -85,6 +85,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sums.py
 	$(BIN)/python benchmarks/surveys.py
 	$(BIN)/python benchmarks/balls.py
+	$(BIN)/python benchmarks/central.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/collector.py

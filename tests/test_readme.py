@@ -155,7 +155,7 @@ def test_the_javascript_block_runs(tmp_path: Path) -> None:
         done = subprocess.run(["node", str(tmp_path / "block.mjs")], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         words = f"{veil.guarantee.statement} {together(2.0, 9.0)}"
-        assert done.stdout.strip() == f"{words} 2"  # what was spent, rounded up for people
+        assert done.stdout.strip() == f"{words} {{ soFar: 2, planned: 2, lifetime: 9 }}"  # rounded up for people
         (stored,) = json.loads(shell.type("taskveil collection status --json"))
     assert [one["reports"] for one in stored["rounds"]] == [1]
 

@@ -3,10 +3,11 @@
 For every device of `releases.devices()`: its release files, `vectors.bin` (record, bits, report; repeated) made by the
 Python client from injected bits, and, for some, the distribution of many reports of one record with real entropy.
 Records of natural values are in `vectors.jsonl` instead, each with the numbers that it becomes.
-Families are in `family.drawn` and `family.chosen`, in the form of records of natural values.
+Families are in `family.drawn` and `family.chosen`, in the form of records of natural values. `panel_vectors.py` writes
+those of planned rounds.
 `forged.json` holds the releases that both clients must refuse, and `promises.json` the words of budgets near round
-numbers. `size.json` says how many vectors and reports there are: 2,000 and 200,000 (`make test`), or with `--full`
-10,000 and 1,000,000 (`make test-all`).
+numbers. `size.json` says how many vectors and reports there are, and how often Chromium is killed: 2,000, 200,000 and 3
+(`make test`), or with `--full` 10,000, 1,000,000 and 100 (`make test-all`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from balls import wide_ball_devices
 from forged.families import forgeries as forged_families
 from forged.forgeries import forgeries
 from hostile import hostile_records
+from panel_vectors import write_panels
 from releases import write_files
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device, Fields
@@ -40,8 +42,8 @@ from taskveil.client.reading import canonical
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.release import pack_device
 
-SMALL = {"vectors": 2_000, "reports": 200_000}
-FULL = {"vectors": 10_000, "reports": 1_000_000}
+SMALL = {"vectors": 2_000, "reports": 200_000, "kills": 3}
+FULL = {"vectors": 10_000, "reports": 1_000_000, "kills": 100}
 COUNTED = ("laplace_box", "codebook", "lattice")
 
 
@@ -122,9 +124,10 @@ def write(folder: Path, size: dict[str, int]) -> None:
     (folder / "forged.json").write_text(json.dumps([forgery.to_json() for forgery in forgeries()]))
     with ProcessPoolExecutor(2) as pool:
         families = [pool.submit(write_family, folder, kind, count) for kind in (DRAWN, CHOSEN)]
+        panels = [pool.submit(write_panels, folder, count)]
         wide = [pool.submit(write_device, folder, name, count // 10, reports) for name in wide_ball_devices()]
         others = [pool.submit(write_device, folder, name, count, reports) for name in releases.devices()]
-        for done in families + wide + others:
+        for done in families + panels + wide + others:
             done.result()
 
 

@@ -28,7 +28,7 @@ export async function checkClient({ step, page }) {
     const { few, many } = await page.evaluate(async (x) => {
       const { Client } = await import("/taskveil.js");
       const [short, long] = await Promise.all(
-        ["short", "long"].map((ledger) => Client.load("/release/client/", { ledger, cap: 1e9 })),
+        ["short", "long"].map((ledger) => Client.load("/unplanned/client/", { ledger, cap: 1e9 })),
       );
       // Recorded without waiting for one another: only their number matters here.
       await Promise.all(Array.from({ length: 2000 }, (_, i) => long.report(x, { round: 1000 + i })));
@@ -52,7 +52,7 @@ export async function checkClient({ step, page }) {
   await step("a ledger of the first version is taken over", async () => {
     const { spent, same, report } = await page.evaluate(async (x) => {
       const { Client } = await import("/taskveil.js");
-      const client = await Client.load("/release/client/", { ledger: "old", cap: 1e9 });
+      const client = await Client.load("/unplanned/client/", { ledger: "old", cap: 1e9 });
       const made = await client.report(x, { round: "a" });
       client.close();
       await new Promise((done) => (indexedDB.deleteDatabase("old").onsuccess = done));
@@ -66,9 +66,9 @@ export async function checkClient({ step, page }) {
         };
         request.onsuccess = () => (request.result.close(), done());
       });
-      const again = await Client.load("/release/client/", { ledger: "old", cap: 1e9 });
+      const again = await Client.load("/unplanned/client/", { ledger: "old", cap: 1e9 });
       return {
-        spent: await again.spent(),
+        spent: (await again.spent()).soFar,
         same: (await again.recorded("a")).id.join() === made.id.join(),
         report: made.toBytes().length,
       };
@@ -82,7 +82,7 @@ export async function checkClient({ step, page }) {
       const { persist } = StorageManager.prototype;
       StorageManager.prototype.persist = () => new Promise(() => {});
       try {
-        const client = await Client.load("/release/client/", { ledger: "asked" });
+        const client = await Client.load("/unplanned/client/", { ledger: "asked" });
         return { persistent: client.persistent, length: (await client.report(x)).toBytes().length };
       } finally {
         StorageManager.prototype.persist = persist;
@@ -94,7 +94,7 @@ export async function checkClient({ step, page }) {
   await step("a tab lets a newer version of the ledger pass", async () => {
     const said = await page.evaluate(async (x) => {
       const { Client } = await import("/taskveil.js");
-      const client = await Client.load("/release/client/", { ledger: "newer", cap: 1e9 });
+      const client = await Client.load("/unplanned/client/", { ledger: "newer", cap: 1e9 });
       await new Promise((done, fail) => {
         const request = indexedDB.open("newer", 9);
         request.onsuccess = () => (request.result.close(), done());
@@ -108,7 +108,7 @@ export async function checkClient({ step, page }) {
   await step("a stalled collector is given up, and an upload can be stopped", async () => {
     const [late, stopped] = await page.evaluate(async (x) => {
       const { Client, upload } = await import("/taskveil.js");
-      const client = await Client.load("/release/client/", { ledger: "stalled" });
+      const client = await Client.load("/unplanned/client/", { ledger: "stalled" });
       const report = await client.report(x);
       const { fetch } = window;
       // A server that takes the request and never answers.
@@ -133,7 +133,7 @@ export async function checkClient({ step, page }) {
         const { Client } = await import("/taskveil.js");
         const files = { manifest: Uint8Array.from(manifest), weights: Uint8Array.from(weights) };
         const clients = {
-          usual: await Client.load("/release/client/", { ledger: "both", cap: 1e9 }),
+          usual: await Client.load("/unplanned/client/", { ledger: "both", cap: 1e9 }),
           forged: await Client.load(files, { ledger: "both", cap: 1e9 }),
         };
         const times = { usual: [], forged: [] };

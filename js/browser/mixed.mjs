@@ -42,7 +42,7 @@ export async function checkMixed({ step, page }) {
   await step("a mixed record of anything a page may have is one report", async () => {
     const { lengths, kinds, same } = await page.evaluate(async () => {
       const { Client } = await import("/taskveil.js");
-      const client = await Client.load("/release/client/", { ledger: "mixed", cap: 1e9 });
+      const client = await Client.load("/unplanned/client/", { ledger: "mixed", cap: 1e9 });
       const people = [
         { age: 52, "resting pulse": 61.5, sleep: 7, household: 2n, sport: "cycling", smokes: true, "last check-up": new Date() },
         { age: "52", "resting pulse": null, sleep: NaN, household: undefined, sport: 4, smokes: "TRUE", "last check-up": "2024-02-30" },

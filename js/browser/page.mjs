@@ -109,7 +109,7 @@ export async function checkPage({ step, visit, picture, open, url }) {
   await page.close();
 
   await step("a phone of 360 pixels shows all of it without sideways scrolling", async () => {
-    for (const width of [320, 360, 768, 1200]) {
+    for (const width of [320, 360, 768, 1280]) {
       const phone = await visit({ width, height: 780 });
       const wide = await phone.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(wide <= width, `${wide} pixels on a screen of ${width}`);
@@ -120,7 +120,7 @@ export async function checkPage({ step, visit, picture, open, url }) {
         width,
       );
       assert.deepEqual(outside, []);
-      if (width === 360 || width === 1200) await picture(phone, width === 360 ? "browser-phone.png" : "browser-wide.png", true);
+      if (width === 360 || width === 1280) await picture(phone, width === 360 ? "browser-phone.png" : "browser-wide.png", true);
       await phone.close();
     }
   });

@@ -8,6 +8,7 @@ import { args, executablePath } from "./chromium.mjs";
 import { checkClient, X } from "./client.mjs";
 import { checkMixed } from "./mixed.mjs";
 import { checkPage } from "./page.mjs";
+import { checkPanels } from "./panels.mjs";
 import { serve } from "./server.mjs";
 
 const server = await serve();
@@ -31,6 +32,17 @@ async function visit(viewport) {
 }
 const text = (page, id) => page.locator(`#${id}`).textContent();
 const heights = (page) => page.$$eval("#chart i:nth-child(1)", (bars) => bars.map((bar) => bar.style.height).join());
+/** Whether it is this device's turn in the week that the page shows. */
+async function ask(page) {
+  await page.click("#make");
+  await page.waitForFunction(() => document.getElementById("status").textContent);
+  return page.locator("#submit").isEnabled();
+}
+async function next(page) {
+  await page.click("#next");
+  await page.waitForFunction(() => !document.getElementById("status").textContent);
+}
+const budget = (page) => Promise.all(["spent", "planned", "cap"].map((id) => text(page, id)));
 async function picture(page, name, fullPage = false) {
   await page.waitForTimeout(300); // bars move
   await page.screenshot({ path: join(pictures, name), fullPage });
@@ -47,7 +59,8 @@ try {
   await step("another record changes the chances, and nothing is sent", async () => {
     const before = await heights(page);
     assert.match(await text(page, "statement"), /7\.39 times as likely/);
-    assert.match(await text(page, "statement"), /report\. Reports add up\. With all reports that the cap of ε = 6 allows, .* at most 404 to 1\.$/);
+    assert.match(await text(page, "statement"), /report\. You will be asked 3 times in 12 rounds \(every 7 days\)\. When you join,/);
+    assert.match(await text(page, "statement"), /budget\. Reports add up\. With all reports that the cap of ε = 6 allows, .* at most 404 to 1\.$/);
     await page.fill("#field-0", "80");
     const older = await heights(page);
     assert.notEqual(older, before);
@@ -60,15 +73,25 @@ try {
   });
 
   let bytes = "";
-  await step("a report is drawn once a round, whatever the form says", async () => {
-    await page.click("#make");
-    await page.waitForSelector("#submit:enabled");
+  let week = 1;
+  await step("this device's turn comes within four weeks, and its report is drawn once, whatever the form says", async () => {
+    assert.deepEqual(await budget(page), ["0.0", "6.0", "6.0"]);
+    for (; !(await ask(page)); week++) {
+      assert.ok(week < 4, "no turn in the first four weeks");
+      assert.match(await text(page, "turn"), /not this device's turn/);
+      assert.equal(await text(page, "bytes"), "Nothing has been drawn yet.");
+      assert.deepEqual(await budget(page), ["0.0", "6.0", "6.0"]);
+      if (week === 1) await picture(page, "browser-silent.png");
+      await next(page);
+    }
+    assert.equal(await text(page, "turn"), "It is this device's turn.");
+    assert.match(await text(page, "statement"), /When you joined, the device drew the rounds at random/);
     bytes = await text(page, "bytes");
     assert.match(bytes, /^53 bytes/);
     await page.fill("#field-0", "20");
-    await page.click("#make");
+    assert.ok(await ask(page));
     assert.equal(await text(page, "bytes"), bytes);
-    assert.equal(await text(page, "spent"), "2.0");
+    assert.deepEqual(await budget(page), ["2.0", "6.0", "6.0"]);
   });
 
   await step("it is sent as drawn, again after trouble, without cookies or referrer", async () => {
@@ -85,6 +108,8 @@ try {
     assert.equal(body.length / 2, 4 + 32 + 6 + 16 + 1);
     assert.ok(bytes.includes(body.slice(84, 116)), "the id on the page is the id that was sent");
     assert.ok(server.received.every((r) => !r.headers.cookie && !r.headers.referer));
+    const date = await text(page, "date");
+    assert.ok(server.received.every((r) => r.round === date), "the upload names the week");
     await picture(page, "browser-sent.png");
   });
 
@@ -102,26 +127,32 @@ try {
     await context.close();
     context = await open();
     page = await visit();
-    assert.equal(await text(page, "spent"), "2.0");
+    assert.deepEqual([await text(page, "round"), await text(page, "spent")], [`${week}`, "2.0"]);
     await page.click("#make");
     await page.waitForSelector("#submit:enabled");
     assert.equal(await text(page, "bytes"), bytes);
   });
 
-  await step("past the cap there is no report", async () => {
-    for (let round = 2; round <= 3; round++) {
-      await page.click("#next");
-      await page.click("#make");
-      await page.waitForSelector("#submit:enabled");
-      assert.notEqual(await text(page, "bytes"), bytes);
+  await step("in twelve weeks there are three reports, one in every four weeks, and then the budget is spent", async () => {
+    const turns = [week];
+    while (await page.locator("#next").isEnabled()) {
+      await next(page);
+      if (await ask(page)) {
+        turns.push(Number(await text(page, "round")));
+        assert.notEqual(await text(page, "bytes"), bytes);
+      }
+      assert.equal(await text(page, "spent"), (2 * turns.length).toFixed(1));
     }
-    await page.click("#next");
-    await page.click("#make");
-    await page.waitForFunction(() => document.getElementById("status").textContent.includes("no report was made"));
-    assert.ok(await page.locator("#submit").isDisabled());
-    assert.equal(await text(page, "bytes"), "Nothing has been drawn yet.");
+    assert.equal(await text(page, "round"), "12");
+    assert.deepEqual(
+      turns.map((turn) => Math.ceil(turn / 4)),
+      [1, 2, 3],
+    );
+    const shown = await page.$$eval("#weeks .report", (all) => all.map((one) => Number(one.textContent)));
+    assert.deepEqual(shown, turns);
+    assert.deepEqual(await budget(page), ["6.0", "6.0", "6.0"]);
     assert.match(await text(page, "statement"), /so far \(ε = 6\), even odds .* at most 404 to 1\. The cap of ε = 6 is reached\.$/);
-    await picture(page, "browser-refused.png");
+    await picture(page, "browser-weeks.png");
   });
 
   await step("two tabs at once share one report", async () => {
@@ -130,7 +161,7 @@ try {
       tabs.map((tab) =>
         tab.evaluate(async (x) => {
           const { Client } = await import("/taskveil.js");
-          const client = await Client.load("/release/client/", { ledger: "race", cap: 1e6 });
+          const client = await Client.load("/unplanned/client/", { ledger: "race", cap: 1e6 });
           const reports = [];
           for (let round = 0; round < 50; round++) reports.push((await client.report(x, { round })).id.join());
           return reports;
@@ -144,7 +175,7 @@ try {
   // No step: how long a report takes depends on what else the machine does.
   const { plain, quick } = await page.evaluate(async (x) => {
     const { Client } = await import("/taskveil.js");
-    const client = await Client.load("/release/client/", { ledger: "timing", cap: 1e9 });
+    const client = await Client.load("/unplanned/client/", { ledger: "timing", cap: 1e9 });
     const times = [];
     for (let round = 0; round < 60; round++) {
       const start = performance.now();
@@ -161,6 +192,7 @@ try {
   await checkPage({ step, visit, picture, open: async () => context, url: server.url });
   await checkClient({ step, page });
   await checkMixed({ step, page });
+  await checkPanels({ step, visit, url: server.url, received: server.received });
   assert.deepEqual(errors, []);
 } finally {
   await context.close();

@@ -1,4 +1,5 @@
 // Serves the demo page and accepts its reports, on this machine only: `npm run demo`.
+import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { extname } from "node:path";
@@ -10,25 +11,34 @@ const POLICY = "default-src 'self'; img-src data:; base-uri 'none'; frame-ancest
 const release = new URL("../demo/", import.meta.url);
 const pages = new URL("../../src/taskveil/collector/pages/demo/", import.meta.url);
 
+/** The demo's release without planned rounds, at /unplanned/client/: for tests that report in rounds of any name. */
+function unplanned(manifest) {
+  const text = manifest.toString().replace(/^ "panel": \{[^]*?^ \},\n/m, "").replace('"schema": 10', '"schema": 4');
+  const bare = text.replace(/^ "digest": "[0-9a-f]{64}",\n/m, "");
+  return text.replace(/^ "digest": "[0-9a-f]{64}"/m, ` "digest": "${createHash("sha256").update(bare).digest("hex")}"`);
+}
+
 /** Resolves to { url, received, script, close }: `received` are the bodies, `script` the next answers' status codes. */
 export async function serve(port = 0) {
   const received = [];
   const script = [];
   const server = createServer(async (request, response) => {
-    const path = new URL(request.url, "http://localhost").pathname;
+    const { pathname: path, searchParams } = new URL(request.url, "http://localhost");
     if (request.method === "POST" && path === "/v1/reports") {
       const parts = [];
       for await (const part of request) parts.push(part);
       const status = script.shift() ?? 200;
-      received.push({ status, body: Buffer.concat(parts), headers: request.headers });
+      received.push({ status, body: Buffer.concat(parts), headers: request.headers, round: searchParams.get("round") });
       response.writeHead(status, { "Content-Type": status < 300 ? "application/json" : "application/problem+json" });
       const refused = { title: "Refused", detail: "this round is closed" };
       response.end(JSON.stringify(status < 300 ? { accepted: 1, duplicate: 0, rejected: [] } : refused));
       return;
     }
-    const file = path === "/" ? "index.html" : path.slice(1);
+    const asked = path === "/" ? "index.html" : path.slice(1);
+    const file = asked.replace(/^unplanned\//, "release/");
     try {
-      const body = await readFile(new URL(file, file.startsWith("release/") ? release : pages));
+      let body = await readFile(new URL(file, file.startsWith("release/") ? release : pages));
+      if (file !== asked && file.endsWith("manifest.json")) body = unplanned(body);
       response.writeHead(200, {
         "Content-Type": TYPES[extname(file)] ?? "application/octet-stream",
         "Content-Security-Policy": POLICY,

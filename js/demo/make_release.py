@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import taskveil as tv
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Codebook, Response, Stage
 from taskveil.client.regions import BoxRegion
-from taskveil.experiments.demo_people import SCHEMA, people, shown, table, weights
+from taskveil.experiments.demo_people import PANEL, SCHEMA, people, shown, table, weights
 from taskveil.veil.decoders import CodewordDecoder
 
 HOME = Path(__file__).parent
@@ -53,6 +54,7 @@ def main() -> None:
         units=schema.fields.units,
         schema=schema,
     )
+    veil = replace(veil, panel=PANEL)
     veil.save(HOME / "release", overwrite=True)
     shutil.rmtree(HOME / "release" / "server")  # the page needs no decoder; it shows the guesses below
     (HOME / "release" / "shown.json").write_text(json.dumps(shown(veil)) + "\n")

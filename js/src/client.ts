@@ -8,6 +8,7 @@ import type { Files } from "./files.js";
 import { Ledger } from "./ledger.js";
 import { favoured, randomise } from "./mechanisms.js";
 import { abortSignal, addressOf, duration, onlyKnown, roundName } from "./options.js";
+import { type Panel, timesCost, written } from "./panels.js";
 import { download } from "./patience.js";
 import { roundedUp, together } from "./promise.js";
 import { enforce } from "./regions.js";
@@ -32,7 +33,10 @@ export type Round = string | number;
 export interface Options {
   /** Name of the IndexedDB database that remembers what was spent; all releases of a page share one. */
   ledger?: string | undefined;
-  /** The most a person spends in all rounds and releases; by default this release's ε: one report. */
+  /**
+   * The most a person spends in all rounds and releases; by default this release's ε, one report, or the lifetime of a release
+   * over time.
+   */
   cap?: number | undefined;
   /** Ed25519, 32 bytes or PEM (text, or its bytes): only releases signed by this key are accepted. */
   verifyKey?: Uint8Array | string | undefined;
@@ -52,9 +56,24 @@ export interface ReportOptions {
   round?: Round | undefined;
 }
 
+/** Budgets in six digits, rounded up. */
+export interface Spent {
+  /** What all recorded reports cost, in every release that shares the ledger. */
+  soFar: number;
+  /** What the reports of this release cost, those to come included. */
+  planned: number;
+  /** The cap. */
+  lifetime: number;
+}
+
 const OPTIONS = ["ledger", "cap", "verifyKey", "epsilon", "timeout", "signal"];
 
-/** Makes the reports of one person for one release or family. Every number that leaves has been through the mechanism. */
+/**
+ * Makes the reports of one person for one release or family. Every number that leaves has been through the mechanism.
+ *
+ * Of a release over time, the device draws its rounds when it joins: with its first report, or with `enrol`. In all other
+ * rounds `report` gives null.
+ */
 export class Client {
   private constructor(
     private readonly family: Family,
@@ -72,7 +91,7 @@ export class Client {
     const files = typeof release === "string" || release instanceof URL ? await fetchFiles(release, options) : release;
     const family = isFamily(files) ? await readFamily(files, verifyKey) : single(await readDevice(files, verifyKey));
     const candidates = offered(family, options.epsilon);
-    const cap = options.cap ?? costOf(candidates);
+    const cap = options.cap ?? planned(candidates, null);
     if (!(cap > 0 && Number.isFinite(cap))) fail("budget", "the cap must be a finite number above zero.");
     // Browsers may ask the person, who may never answer: the answer is noted when it comes.
     const storage = { kept: false };
@@ -103,7 +122,18 @@ export class Client {
    * those so far and those that the cap allows. It is a promise, because other tabs may have added reports meanwhile.
    */
   get statement(): Promise<string> {
-    return this.ledger.spent().then((spent) => `${familyStatement(this.family, this.offered)} ${together(spent, this.cap)}`);
+    return this.said();
+  }
+
+  private async said(): Promise<string> {
+    const words = [familyStatement(this.family, this.offered)];
+    if (this.panel) words.push(this.panel.statement(this.epsilon, (await this.drawn())?.length ?? null));
+    return [...words, together(await this.ledger.spent(), this.cap)].join(" ");
+  }
+
+  /** The planned rounds of a release over time, to ask which round a day belongs to; null if rounds are not planned. */
+  get panel(): Panel | null {
+    return this.device.panel;
   }
 
   /** The names a record's numbers go by, in the release's order; null if it names none. */
@@ -121,25 +151,68 @@ export class Client {
     return this.device.fields;
   }
 
-  /** What all recorded reports cost together, in every release that shares the ledger: six digits, rounded up. */
-  async spent(): Promise<number> {
-    return Number(roundedUp(await this.ledger.spent()));
+  /** What was spent, what the reports of this release cost in the end, and the most that all may cost. */
+  async spent(): Promise<Spent> {
+    const total = planned(this.offered, await this.drawn());
+    const [soFar, all, lifetime] = [await this.ledger.spent(), total, this.cap].map((v) => Number(roundedUp(v))) as Three;
+    return { soFar, planned: all, lifetime };
   }
 
-  /** The report of this round: made now from the record, or the one that was made before, byte for byte. */
-  async report<T extends object>(values: Values<T>, options: ReportOptions = {}): Promise<Report> {
+  /**
+   * Join a release over time: the device draws the rounds in which it will report, and stores them. The first `report` does the
+   * same. When a device joins must not depend on its records.
+   *
+   * @param round the round that takes place now; in the middle of a block of rounds, the device begins with the next block
+   */
+  async enrol(round: Round): Promise<void> {
+    const { panel } = this;
+    if (!panel) fail("data", "the rounds of this release are not planned: there is nothing to join.");
+    await this.join(panel, panel.place(roundName(round)));
+  }
+
+  /**
+   * The report of this round: made now from the record, or the one that was made before, byte for byte. Of a release over time,
+   * null if it is not this device's turn.
+   */
+  async report<T extends object>(values: Values<T>, options: ReportOptions = {}): Promise<Report | null> {
     onlyKnown(options, ["round"]);
     const round = roundName(options.round === undefined ? "0" : options.round);
     // All members read the record first, so that what is wrong with its form is an error whatever will be drawn.
     const records = this.offered.map(({ device }) => record(device, values));
     const make = (): Uint8Array => drawMember(this.offered, records, system).toBytes();
-    return Report.fromBytes(await this.ledger.once(hex(this.family.release), round, this.epsilon, this.cap, make));
+    const { panel } = this;
+    let block: readonly string[] = [];
+    if (panel) {
+      const place = panel.place(round);
+      const own = panel.block(place);
+      const turn = (await this.join(panel, place)).find((drawn) => panel.block(drawn) === own);
+      if (turn === undefined || place < turn) return null;
+      block = panel.blockRounds(own);
+    }
+    const raw = await this.ledger.once(this.key, round, this.epsilon, this.cap, make, block);
+    return raw && Report.fromBytes(raw);
   }
 
   /** The report that was made for this round, to be sent again as it is; null if there is none. Costs nothing. */
   async recorded(round: Round = "0"): Promise<Report | null> {
-    const raw = await this.ledger.recorded(hex(this.family.release), roundName(round));
+    const raw = await this.ledger.recorded(this.key, roundName(round));
     return raw && Report.fromBytes(raw);
+  }
+
+  /** Of this release or family in the ledger. */
+  private get key(): string {
+    return hex(this.family.release);
+  }
+
+  /** The rounds that this device has drawn, or draws now. */
+  private async join(panel: Panel, place: number): Promise<number[]> {
+    return panel.read(await this.ledger.drawn(this.key, () => written(panel.drawPlaces(place, system))));
+  }
+
+  /** The rounds that were drawn when this device joined; null if it has not, or if rounds are not planned. */
+  private async drawn(): Promise<number[] | null> {
+    const raw = this.panel && (await this.ledger.rounds(this.key));
+    return raw === null ? null : this.panel!.read(raw);
   }
 
   /** Let go of the ledger, which is otherwise held until the page is left. No report can be made afterwards. */
@@ -161,6 +234,14 @@ export class Client {
     const odds = (weight: bigint): number => Number(weight >> extra) / Number(total >> extra);
     return Array.from({ length: Number(size) }, (_, k) => odds(likely.has(k) ? a : b));
   }
+}
+
+type Three = [number, number, number];
+
+/** What the reports of a release cost: one, or those of all blocks that the drawn rounds are of, null before they are drawn. */
+function planned(candidates: readonly Member[], drawn: readonly number[] | null): number {
+  const { panel } = candidates[0]!.device;
+  return timesCost(costOf(candidates), panel ? (drawn?.length ?? panel.reports) : 1);
 }
 
 const costOf = (candidates: readonly Member[]): number => Math.max(...candidates.map(({ device }) => device.epsilon));

@@ -53,6 +53,12 @@ function days(year: number, month: number, day: number): number {
   return 365 * y + Math.floor(y / 4) - Math.floor(y / 100) + Math.floor(y / 400) + ofYear - 719_468;
 }
 
+/** The day so many days after the beginning of 1970 as 2026-11-16; empty outside the years 1 to 9999. */
+export function dateOf(day: number): string {
+  const [from, to] = [days(1, 1, 1), days(9999, 12, 31)];
+  return day >= from && day <= to ? new Date(day * DAY * 1000).toISOString().slice(0, 10) : "";
+}
+
 /** Where in a cycle a moment lies, from −1 to 1 each: near enough to cosine and sine. */
 export function waves({ seconds, newYear }: Moment, cycle: string): [number, number] {
   const period = CYCLES.get(cycle)!;

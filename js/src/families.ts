@@ -69,8 +69,8 @@ export async function readFamily(files: FamilyFiles, verifyKey?: Uint8Array | st
       need(device.epsilon === epsilon, `the epsilon that family.json states for ${name} is not the one that it keeps`);
       found.push({ name, weight, device });
     }
-    const first = recordOf(found[0]!.device);
-    need(found.every(({ device }) => recordOf(device) === first), "the members of a family take the same record");
+    const first = asked(found[0]!.device);
+    need(found.every(({ device }) => asked(device) === first), "the members of a family take the same record in the same rounds");
     return { release: unhex(digest), kind, members: found };
   } catch (error) {
     if (error instanceof TaskveilError) throw error;
@@ -148,9 +148,9 @@ export function drawPlace(weights: readonly bigint[], source: Source): number {
 
 const sum = (weights: readonly bigint[]): bigint => weights.reduce((total, weight) => total + weight, 0n);
 
-/** The names of a record's values, and their kinds. */
-const recordOf = ({ columns, fields, encoder }: Device): string =>
-  JSON.stringify([columns, fields ? fields.map(({ kind }) => kind) : Array(encoder.low.length).fill("number")]);
+/** The names of a record's values, their kinds, and the planned rounds. */
+const asked = ({ columns, fields, encoder, panel }: Device): string =>
+  JSON.stringify([columns, fields ? fields.map(({ kind }) => kind) : Array(encoder.low.length).fill("number"), panel]);
 
 /** The promise in words. Of one release it is the release's own. */
 export function familyStatement({ kind, members }: Family, candidates: readonly Member[]): string {

@@ -4,8 +4,8 @@ import { fail } from "./errors.js";
 import { hex, join } from "./wire.js";
 
 /** The newest that is read here. */
-const SCHEMA = 9;
-/** The schema from which on there is such an encoder, mechanism, group or field; the others have been there from the first. */
+const SCHEMA = 10;
+/** The schema from which on there is such an encoder, mechanism, group, field or panel; the others have been there from the first. */
 const SINCE = new Map([
   ["tabled_encoder", 2],
   ["tree_encoder", 3],
@@ -20,13 +20,14 @@ const SINCE = new Map([
   ["attribute_encoder", 8],
   ["ball_response", 8],
   ["centred_ball_response", 9],
+  ["panel", 10],
 ]);
 /** Bytes of a manifest, and of the weights' header. */
 export const MOST_MANIFEST = 2 ** 20;
 /** Bytes of the weights. */
 export const MOST_WEIGHTS = 2 ** 25;
 /** All there may be, since a key that this client does not know may change what the others mean. */
-const KEYS = ["columns", "digest", "encoder", "fields", "guarantee", "mechanism", "schema", "units", "weights_sha256"];
+const KEYS = ["columns", "digest", "encoder", "fields", "guarantee", "mechanism", "panel", "schema", "units", "weights_sha256"];
 const PROMISED = ["delta", "epsilon", "statement"];
 
 /** What a release's `client/` folder holds, in bytes (Node's Buffers too). */
@@ -90,7 +91,7 @@ function parse(text: string): Json {
     fail("version", `the release has schema ${schema}; this client reads up to ${SCHEMA}. Update taskveil.`);
   }
   const several = [canonical?.mechanism?.groups, canonical?.fields?.fields].flatMap((parts) => (Array.isArray(parts) ? parts : []));
-  const since = [canonical?.encoder, canonical?.mechanism, ...several].map((part) => SINCE.get(part?.kind) ?? 1);
+  const since = [canonical?.encoder, canonical?.mechanism, canonical?.panel, ...several].map((part) => SINCE.get(part?.kind) ?? 1);
   const written = Math.max(...since, canonical?.fields === undefined ? 1 : 4); // until then a record was numbers
   if (canonical?.schema !== BigInt(written)) fail("release", `${none} of schema ${written}. Is this the client folder of a release?`);
   return canonical;

@@ -3,15 +3,17 @@
  *
  * One read-write transaction looks, randomises, stores the report and adds its cost to a running total; the report is
  * returned when that transaction is complete (`durability: "strict"`), and the browser runs such transactions one at a
- * time across all tabs. So a report costs the same however many there were.
+ * time across all tabs. So a report costs the same however many there were. The rounds that a device draws of a release over
+ * time are stored in the same way before they are used.
  */
 import { fail, TaskveilError } from "./errors.js";
 import { addUp } from "./exact.js";
 
-/** 1: reports alone. 2: their total beside them. */
-const VERSION = 2;
+/** 1: reports alone. 2: their total beside them. 3: drawn rounds too. */
+const VERSION = 3;
 const REPORTS = "reports";
 const TOTALS = "totals";
+const DRAWN = "drawn";
 const SPENT = "spent";
 /** A cap counts as met to 12 digits, so that a cap of 3ε allows three reports however 3ε was rounded. */
 const SLACK = 2 ** -40;
@@ -36,6 +38,8 @@ export class Ledger {
         const request = indexedDB.open(name, VERSION);
         request.onupgradeneeded = ({ oldVersion }) => {
           const upgrade = request.transaction!;
+          request.result.createObjectStore(DRAWN);
+          if (oldVersion > 1) return;
           const totals = request.result.createObjectStore(TOTALS);
           if (oldVersion < 1) request.result.createObjectStore(REPORTS, { keyPath: ["release", "round"] });
           const rows: IDBRequest<Row[]> = upgrade.objectStore(REPORTS).getAll();
@@ -72,46 +76,66 @@ export class Ledger {
     }
   }
 
-  /** The recorded report of this round, or a new one from `make` if the cap allows it. */
-  once(release: string, round: string, epsilon: number, cap: number, make: () => Uint8Array): Promise<Uint8Array> {
-    return told(
-      new Promise((resolve, reject) => {
-        if (!isBudget(epsilon)) fail("budget", `a report cannot cost ε = ${epsilon}: no report was made.`);
-        const transaction = this.db.transaction([REPORTS, TOTALS], "readwrite", { durability: "strict" });
-        const [reports, totals] = [transaction.objectStore(REPORTS), transaction.objectStore(TOTALS)];
-        let result: Uint8Array;
-        let reason: unknown;
-        transaction.oncomplete = () => resolve(result);
-        transaction.onabort = () => reject(reason ?? transaction.error);
-        const found: IDBRequest<Row | undefined> = reports.get([release, round]);
-        const total: IDBRequest<unknown> = totals.get(SPENT);
-        // Requests of a transaction are answered in order: with the second, both are there.
-        total.onsuccess = () => {
-          try {
-            if (found.result) {
-              result = found.result.bytes;
-              return;
-            }
-            if (transaction.durability !== "strict") throw new Error("this browser cannot store durably: update it");
-            const spent = budget(total.result);
-            const after = addUp(spent, epsilon);
-            if (!(after <= cap * (1 + SLACK))) {
-              fail(
-                "budget",
-                `this report costs ε = ${short(epsilon)} and ${short(spent)} of ${short(cap)} are spent already: no report ` +
-                  "was made. Earlier rounds can be sent again as they are.",
-              );
-            }
-            result = make();
-            reports.add({ release, round, epsilon, bytes: result } satisfies Row);
-            totals.put(after, SPENT);
-          } catch (error) {
-            reason = error;
-            transaction.abort();
-          }
-        };
-      }),
-    );
+  /**
+   * The recorded report of this round, or a new one from `make` if the cap allows it; null if another round of the `block`,
+   * which has one report together, has a report.
+   */
+  once(
+    release: string,
+    round: string,
+    epsilon: number,
+    cap: number,
+    make: () => Uint8Array,
+    block: readonly string[] = [],
+  ): Promise<Uint8Array | null> {
+    return this.durably([REPORTS, TOTALS], (transaction) => {
+      if (!isBudget(epsilon)) fail("budget", `a report cannot cost ε = ${epsilon}: no report was made.`);
+      const [reports, totals] = [transaction.objectStore(REPORTS), transaction.objectStore(TOTALS)];
+      const found: IDBRequest<Row | undefined> = reports.get([release, round]);
+      // The keys of this release: a list lies behind every text.
+      const others = block.length ? reports.getAllKeys(IDBKeyRange.bound([release], [release, []])) : null;
+      const total: IDBRequest<unknown> = totals.get(SPENT);
+      const give = (): Uint8Array | null => {
+        if (found.result) return found.result.bytes;
+        if ((others?.result as [string, string][] | undefined)?.some(([, other]) => block.includes(other))) return null;
+        strict(transaction);
+        const spent = budget(total.result);
+        const after = addUp(spent, epsilon);
+        if (!(after <= cap * (1 + SLACK))) {
+          fail(
+            "budget",
+            `this report costs ε = ${short(epsilon)} and ${short(spent)} of ${short(cap)} are spent already: no report ` +
+              "was made. Earlier rounds can be sent again as they are.",
+          );
+        }
+        const bytes = make();
+        reports.add({ release, round, epsilon, bytes } satisfies Row);
+        totals.put(after, SPENT);
+        return bytes;
+      };
+      return [total, give];
+    });
+  }
+
+  /** The rounds that were drawn for a release: those recorded, or new ones from `draw`, recorded before they are returned. */
+  drawn(release: string, draw: () => string): Promise<unknown> {
+    return this.durably([DRAWN], (transaction) => {
+      const store = transaction.objectStore(DRAWN);
+      const found: IDBRequest<unknown> = store.get(release);
+      const give = (): unknown => {
+        if (found.result !== undefined) return found.result;
+        strict(transaction);
+        const places = draw();
+        store.add(places, release);
+        return places;
+      };
+      return [found, give];
+    });
+  }
+
+  /** The rounds that were drawn for a release; null if there are none. */
+  rounds(release: string): Promise<unknown> {
+    return this.look(DRAWN, release, (found: unknown) => found ?? null);
   }
 
   /** The recorded report of this round, if there is one. */
@@ -126,6 +150,31 @@ export class Ledger {
 
   close(): void {
     this.db.close();
+  }
+
+  /**
+   * What `give` returns, when all that it wrote is on the disk. `ask` makes requests and returns the last one: they are answered
+   * in order, so then all are. An error takes back what was written.
+   */
+  private durably<T>(names: string[], ask: (transaction: IDBTransaction) => [last: IDBRequest, give: () => T]): Promise<T> {
+    return told(
+      new Promise((resolve, reject) => {
+        const transaction = this.db.transaction(names, "readwrite", { durability: "strict" });
+        let result: T;
+        let reason: unknown;
+        transaction.oncomplete = () => resolve(result);
+        transaction.onabort = () => reject(reason ?? transaction.error);
+        const [last, give] = ask(transaction);
+        last.onsuccess = () => {
+          try {
+            result = give();
+          } catch (error) {
+            reason = error;
+            transaction.abort();
+          }
+        };
+      }),
+    );
   }
 
   private look<T, R>(store: string, key: IDBValidKey, read: (found: T) => R): Promise<R> {
@@ -143,6 +192,11 @@ export class Ledger {
       }),
     );
   }
+}
+
+/** Refuse to write where the browser does not store durably. */
+function strict({ durability }: IDBTransaction): void {
+  if (durability !== "strict") throw new Error("this browser cannot store durably: update it");
 }
 
 const short = (v: number): number => Number(v.toPrecision(4));

@@ -33,15 +33,17 @@ export function abortSignal(value: unknown): AbortSignal | undefined {
 /** Bytes of a round's name, and characters of a category's value and of a reason that a collector gives. */
 export const LONGEST_TEXT = 1000;
 
-/**
- * The name of a round, as Python takes it. Numbers are whole, since 1 and 1.0000000000000001 would be one round and NaN
- * none; halves of characters have no bytes.
- */
+/** Whether a text can be a round's name; halves of characters have no bytes. */
+export function isRoundName(name: unknown): name is string {
+  const length = typeof name === "string" && !/\p{Surrogate}/u.test(name) ? new TextEncoder().encode(name).length : 0;
+  return length > 0 && length <= LONGEST_TEXT;
+}
+
+/** The name of a round, as Python takes it. Numbers are whole, since 1 and 1.0000000000000001 would be one round and NaN none. */
 export function roundName(round: unknown): string {
   const name = Number.isSafeInteger(round) ? String(round) : round;
-  const length = typeof name === "string" && !/\p{Surrogate}/u.test(name) ? new TextEncoder().encode(name).length : 0;
-  return length > 0 && length <= LONGEST_TEXT
-    ? (name as string)
+  return isRoundName(name)
+    ? name
     : fail("data", `a round is text or a whole number of 1 to ${LONGEST_TEXT} characters. No report was made.`);
 }
 

@@ -45,7 +45,7 @@ export function together(spent: number, cap: number): string {
 }
 
 /** e^ε in three digits or, from 1,000 on, without a fraction; rounded up, in whole numbers as everywhere. */
-function odds(epsilon: number): string {
+export function odds(epsilon: number): string {
   if (epsilon > 30) return `e^${roundedUp(epsilon)}`;
   const digits = Math.max(0, 3 - String(floorExpTimes(epsilon, 1n)).length);
   const shown = floorExpTimes(epsilon, 10n ** BigInt(digits)) + 1n; // e^ε is never whole

@@ -5,6 +5,7 @@ import { fail, TaskveilError } from "./errors.js";
 import { type Field, readFields, widthOf } from "./fields.js";
 import { type Files, need, readFiles } from "./files.js";
 import { epsilonOf, type Mechanism } from "./mechanisms.js";
+import { type Panel, readPanel } from "./panels.js";
 import { Parts } from "./parts.js";
 import { statement } from "./promise.js";
 import { dim } from "./regions.js";
@@ -17,6 +18,8 @@ export interface Device {
   units: string[] | null;
   /** What a record of natural values consists of; null where it is the encoder's numbers. */
   fields: Field[] | null;
+  /** The planned rounds of a release over time. */
+  panel: Panel | null;
   /** The digest that identifies the release, in bytes. */
   release: Uint8Array;
   layout: Layout;
@@ -64,6 +67,7 @@ function device(manifest: Json, parts: Parts): Device {
     columns,
     units,
     fields,
+    panel: manifest.panel === undefined ? null : readPanel(manifest.panel),
     release: unhex(manifest.digest),
     layout,
     epsilon: kept,

@@ -8,14 +8,14 @@ import type { Stage } from "../src/mechanisms.js";
 import { roundedUp, together } from "../src/promise.js";
 import { readDevice } from "../src/release.js";
 import { hex } from "../src/wire.js";
-import { fresh, load, RECORD } from "./clients.js";
+import { fresh, load, made, RECORD } from "./clients.js";
 import { cpuTime } from "./cpu.js";
 import { devices, files, replay } from "./files.js";
 
 describe("reports", () => {
   test("have one length and fresh ids", async () => {
     const client = await load();
-    const reports = await Promise.all(Array.from({ length: 100 }, (_, round) => client.report(RECORD, { round })));
+    const reports = await Promise.all(Array.from({ length: 100 }, (_, round) => made(client.report(RECORD, { round }))));
     expect(new Set(reports.map((r) => r.toBytes().length)).size).toBe(1);
     expect(new Set(reports.map((r) => hex(r.id))).size).toBe(100);
     expect(new Set(reports.map((r) => hex(r.payload))).size).toBeGreaterThan(5);
@@ -23,9 +23,9 @@ describe("reports", () => {
 
   test("of a round are made once, whatever the record says later", async () => {
     const client = await load();
-    const [first, again] = await Promise.all([client.report(RECORD), client.report([9, 9, 9, 9, 9])]);
+    const [first, again] = await Promise.all([made(client.report(RECORD)), made(client.report([9, 9, 9, 9, 9]))]);
     expect(hex(again.toBytes())).toBe(hex(first.toBytes()));
-    expect(hex((await client.report(RECORD, { round: 1 })).id)).not.toBe(hex(first.id));
+    expect(hex((await made(client.report(RECORD, { round: 1 }))).id)).not.toBe(hex(first.id));
   });
 
   test.each([
@@ -42,7 +42,7 @@ describe("reports", () => {
     const client = await load();
     await expect(client.report(record as never)).rejects.toThrow(says as string);
     await expect(client.report(record as never)).rejects.toMatchObject({ code: "data" });
-    expect(await client.spent()).toBe(0);
+    expect((await client.spent()).soFar).toBe(0);
   });
 
   test("take whole numbers of any size, true and false as Python does", async () => {
@@ -66,7 +66,7 @@ describe("reports", () => {
     expect(draw(device, numbers, replay(bits))).toEqual(withNaN);
     const client = await load();
     await client.report(values);
-    expect(await client.spent()).toBe(Number(roundedUp(client.epsilon)));
+    expect((await client.spent()).soFar).toBe(Number(roundedUp(client.epsilon)));
   });
 
   test.each(devices())("are never refused for their values: %s", async (name) => {
@@ -89,7 +89,7 @@ describe("reports", () => {
   });
 
   test("survive bytes and back", async () => {
-    const report = await (await load()).report(RECORD);
+    const report = await made((await load()).report(RECORD));
     expect(Report.fromBytes(report.toBytes())).toEqual(report);
     for (const bad of [new Uint8Array(3), new Uint8Array(60), packBatch([report])]) {
       expect(() => Report.fromBytes(bad)).toThrow(TaskveilError);
@@ -129,7 +129,7 @@ describe("rounds", () => {
       const client = await load();
       await expect(client.report(RECORD, { round: round as never })).rejects.toMatchObject({ code: "data" });
       await expect(client.recorded(round as never)).rejects.toMatchObject({ code: "data" });
-      expect(await client.spent()).toBe(0);
+      expect((await client.spent()).soFar).toBe(0);
     },
   );
 
@@ -138,7 +138,7 @@ describe("rounds", () => {
     async (options) => {
       const client = await load();
       await expect(client.report(RECORD, options as never)).rejects.toMatchObject({ code: "data" });
-      expect(await client.spent()).toBe(0);
+      expect((await client.spent()).soFar).toBe(0);
     },
   );
 
@@ -152,7 +152,7 @@ describe("rounds", () => {
     for (const round of ["x".repeat(1000), "\u03b5".repeat(500), "\ufeff\ud83d\ude00"]) {
       expect(await client.report(RECORD, { round })).toEqual(await client.recorded(round));
     }
-    expect(await client.spent()).toBeCloseTo(7 * client.epsilon, 9);
+    expect((await client.spent()).soFar).toBeCloseTo(7 * client.epsilon, 9);
   });
 
   test("that were recorded can be fetched without the record", async () => {
@@ -162,7 +162,7 @@ describe("rounds", () => {
     const report = await client.report(RECORD, { round: "week 7" });
     expect(await client.recorded("week 7")).toEqual(report);
     expect(await client.recorded("week 8")).toBeNull();
-    expect(await client.spent()).toBe(Number(roundedUp(client.epsilon)));
+    expect((await client.spent()).soFar).toBe(Number(roundedUp(client.epsilon)));
   });
 });
 
@@ -175,7 +175,7 @@ test("the statement follows the ledger, also when another tab reports", async ()
   await client.report(RECORD); // the same round
   await tab.report(RECORD, { round: 1 });
   expect(await client.statement).toBe(`${alone} ${together(2 * client.epsilon, 60)}`);
-  expect(await client.statement).toContain(`so far (ε = ${await client.spent()})`);
+  expect(await client.statement).toContain(`so far (ε = ${(await client.spent()).soFar})`);
 });
 
 describe("bytes from Node", () => {
@@ -184,13 +184,13 @@ describe("bytes from Node", () => {
   test("are taken as they are", async () => {
     const { manifest, weights } = files("lattice");
     const client = await Client.load({ manifest: pooled(manifest), weights: pooled(weights) }, { ledger: fresh() });
-    const report = await client.report(RECORD);
+    const report = await made(client.report(RECORD));
     expect(Report.fromBytes(pooled(report.toBytes()))).toEqual(report);
     expect(new Report(pooled(report.release), pooled(report.id), pooled(report.payload))).toEqual(report);
   });
 
   test("that change later change no report", async () => {
-    const raw = (await (await load()).report(RECORD)).toBytes();
+    const raw = (await made((await load()).report(RECORD))).toBytes();
     const report = Report.fromBytes(raw);
     const before = hex(report.toBytes());
     raw.fill(0);

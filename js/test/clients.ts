@@ -1,6 +1,6 @@
 /** Clients with a ledger of their own. */
 import "fake-indexeddb/auto";
-import { Client, type Options } from "../src/index.js";
+import { Client, type Options, type Report } from "../src/index.js";
 import { files } from "./files.js";
 
 let number = 0;
@@ -13,5 +13,10 @@ export const load = (name = "lattice", options: Options = {}): Promise<Client> =
 export const RECORD = { a: 0.1, b: 0.2, c: 0.3, d: 0.4, e: 0.5 };
 
 export const never = (): never => {
-  throw new Error("a second report was made");
+  throw new Error("a second report was made, or none at all");
 };
+
+/** The report of a round that is this device's turn. */
+export async function made(report: Promise<Report | null>): Promise<Report> {
+  return (await report) ?? never();
+}

@@ -6,7 +6,7 @@ import { drawMember, record } from "../src/client.js";
 import { drawPlace, type FamilyFiles, offered, readFamily } from "../src/families.js";
 import { Client } from "../src/index.js";
 import { hex, unhex } from "../src/wire.js";
-import { fresh } from "./clients.js";
+import { fresh, made } from "./clients.js";
 import { mixed, read, replay, size } from "./files.js";
 
 const text = (path: string): string => new TextDecoder().decode(read(path));
@@ -65,34 +65,34 @@ describe.each(["drawn", "chosen"] as const)("%s", (kind) => {
 test("a retry keeps the drawn member and costs nothing", async () => {
   const ledger = fresh();
   const first = await load("drawn", { ledger });
-  const reports = await Promise.all(Array.from({ length: 40 }, (_, round) => first.report(values() as never, { round })));
+  const reports = await Promise.all(Array.from({ length: 40 }, (_, round) => made(first.report(values() as never, { round }))));
   expect(reports.length).toBe(40);
-  const spent = await first.spent();
+  const spent = (await first.spent()).soFar;
   expect(spent).toBeCloseTo(40 * first.epsilon, 3);
   const second = await load("drawn", { ledger });
   for (const [round, report] of reports.entries()) {
-    expect(hex((await second.report(values() as never, { round })).toBytes())).toBe(hex(report.toBytes()));
+    expect(hex((await made(second.report(values() as never, { round }))).toBytes())).toBe(hex(report.toBytes()));
     expect(hex((await second.recorded(round))!.toBytes())).toBe(hex(report.toBytes()));
   }
-  expect(await second.spent()).toBe(spent);
+  expect((await second.spent()).soFar).toBe(spent);
 });
 
 test("tabs that ask at once get one report", async () => {
   const ledger = fresh();
   const tabs = await Promise.all(Array.from({ length: 6 }, () => load("drawn", { ledger })));
-  const made = await Promise.all(tabs.map((tab) => tab.report(values() as never)));
-  expect(new Set(made.map((report) => hex(report.toBytes()))).size).toBe(1);
+  const reports = await Promise.all(tabs.map((tab) => made(tab.report(values() as never))));
+  expect(new Set(reports.map((report) => hex(report.toBytes()))).size).toBe(1);
 });
 
 test("a round that was answered at one epsilon is answered", async () => {
   const ledger = fresh();
   const one = await load("chosen", { ledger, epsilon: 2.5 });
-  const report = await one.report(values() as never);
-  const spent = await one.spent();
+  const report = await made(one.report(values() as never));
+  const spent = (await one.spent()).soFar;
   const other = await load("chosen", { ledger, epsilon: 4 });
-  expect(hex((await other.report(values() as never)).toBytes())).toBe(hex(report.toBytes()));
-  expect(await other.spent()).toBe(spent);
-  expect(hex((await other.report(values() as never, { round: 1 })).release)).not.toBe(hex(report.release));
+  expect(hex((await made(other.report(values() as never))).toBytes())).toBe(hex(report.toBytes()));
+  expect((await other.spent()).soFar).toBe(spent);
+  expect(hex((await made(other.report(values() as never, { round: 1 }))).release)).not.toBe(hex(report.release));
 });
 
 test("people choose among what is offered, and nobody chooses what is drawn", async () => {

@@ -27,6 +27,7 @@ COMMANDS = (
         "sweep",
         "audit",
         "dossier",
+        "central",
         "reproduce",
     ),
     *("data", "token", "collection"),

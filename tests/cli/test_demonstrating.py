@@ -43,14 +43,17 @@ def test_devices_report_pages_are_there_and_nothing_is_left(tmp_path: Path) -> N
             if "The collector keeps running" in line:
                 break
         address, read = re.search(r"The page: (http://[^/]+)/#token=(\S+)", said).groups()  # type: ignore[union-attr]
-        count = int(re.search(r"in two rounds, (\d+) of 40 devices", said)[1])  # type: ignore[index]
+        count = int(re.search(r"in two weeks, (\d+) of 40 devices", said)[1])  # type: ignore[index]
         means, release = json.loads(get(f"{address}/v1/releases", read))["releases"]
-        for one in (means, release):
-            assert {round["name"] for round in one["rounds"]} == {"first", "second"}
-            assert all(round["reports"] > 0 for round in one["rounds"])
-            assert one["reports"] == count  # fewer than all on a machine too slow for them, never more
+        weeks = ["2026-11-16", "2026-11-23"]
+        assert [round["name"] for round in means["rounds"]] == weeks
+        assert all(round["reports"] > 0 for round in means["rounds"])
+        assert means["reports"] == count  # fewer than all on a machine too slow for them, never more
+        assert [release["rounds"][0]["name"], release["current"], len(release["rounds"])] == [*weeks, 12]
+        assert release["reports"] <= 20  # at most one of each device in the first block of four weeks
+        assert all(round["reports"] == 0 for round in release["rounds"][2:])
         assert "; 0 failed." in said
-        assert "ε = 2 + 2 = 4 a round, 8 in both rounds" in said
+        assert "single answers in 3 of 12 planned weeks, which it draws: in these two at most ε = 4 + 2 = 6." in said
         assert (means["method"], means["frontier"], release["frontier"]) == ("means", False, True)
         measured = json.loads(get(f"{address}/v1/estimates?release={means['id']}", read))
         assert {"age", "sport=running"} <= {one["name"] for one in measured["attributes"]}

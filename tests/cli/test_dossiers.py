@@ -74,3 +74,26 @@ def test_what_is_wrong_is_one_line(home: Path) -> None:
     assert "allows no report" in one_line("dossier", "sums", "--cap", 1)
     assert "purpose is a text" in one_line("dossier", "sums", "--purpose", " ")
     assert not (home / "dossier.html").exists()
+
+
+def test_what_a_crowd_adds(home: Path) -> None:
+    said = run("central", "sums", "--reports", 100_000)
+    assert "The 100,000 reports of a round without order, time and sender" in said
+    assert "The promise to each person stays ε = 2 for each report" in said
+    assert "probability 1e-07" in said
+    made = json.loads(run("central", "sums", "--reports", 100_000, "--delta", 1e-9, "--rounds", 52, "--json"))
+    own = tv.Veil.load("sums").central(reports=100_000, delta=1e-9)
+    assert (made["epsilon"], made["delta"]) == (own.epsilon, 1e-9)
+    assert own.epsilon < made["total"]["epsilon"] < 52 * own.epsilon
+    assert made["total"]["delta"] == 104e-9
+
+
+def test_a_crowd_of_each_member(home: Path) -> None:
+    families.drawn().save(home / "both")
+    said = run("central", "both", "--reports", 10_000)
+    assert all(f"Member {name}:" in said for name in families.drawn().members)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1, 2])
+def test_a_delta_that_says_nothing_is_refused_first(home: Path, delta: float) -> None:
+    assert "--delta must lie between 0 and 1" in one_line("central", "no folder", "--reports", 10, "--delta", delta)

@@ -13,6 +13,7 @@ import pytest
 
 import taskveil as tv
 from taskveil.client import Client
+from taskveil.client.families import DRAWN, DeviceFamily, Member
 from taskveil.client.ledger import Ledger
 from taskveil.client.panels import Panel, dated, times_cost
 from taskveil.errors import BudgetSpentError, DataError, LedgerError
@@ -151,6 +152,8 @@ def test_rounds_with_dates() -> None:
         {"days": 7, "rounds": ("2026-11-16", "2026-11-23", "2026-12-01")},
         {"days": 7, "rounds": ("20261116", "2026-11-23", "2026-11-30")},
         {"days": 1000, "rounds": ("9999-01-01", "9999-02-01", "9999-03-01")},
+        {"days": 1, "reports": 1, "rounds": ("9999-12-31",)},
+        {"days": 10**17, "reports": 1, "rounds": ("2026-11-16",)},
     ],
 )
 def test_panels_that_cannot_be_kept_are_refused(wrong: dict[str, object]) -> None:
@@ -162,6 +165,17 @@ def test_panels_that_cannot_be_kept_are_refused(wrong: dict[str, object]) -> Non
 def test_the_sum_is_never_stated_too_small(epsilon: float, count: int) -> None:
     assert Fraction(times_cost(epsilon, count)) >= count * Fraction(epsilon)
     assert times_cost(epsilon, count) <= count * epsilon * (1 + 2.0**-50)
+
+
+def test_members_of_a_family_have_the_same_rounds(veil: tv.Veil) -> None:
+    planned = [replace(veil, panel=panel).device for panel in (PANEL, replace(PANEL, reports=2))]
+    members = [
+        Member(name=f"member{place}", weight=1, device=device, release=bytes([place]) * 32)
+        for place, device in enumerate([planned[0], *planned])
+    ]
+    assert DeviceFamily(release=bytes(32), kind=DRAWN, members=tuple(members[:2])).panel == PANEL
+    with pytest.raises(DataError, match="the same planned rounds"):
+        DeviceFamily(release=bytes(32), kind=DRAWN, members=tuple(members))
 
 
 def test_a_release_carries_its_rounds(veil: tv.Veil, tmp_path: Path) -> None:

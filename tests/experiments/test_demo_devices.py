@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 import releases
 from http_servers import answering
 from taskveil.client import Ledger
+from taskveil.client.panels import Panel
 from taskveil.client.wire import arrived
 from taskveil.experiments.demo_devices import Crowd, Outcome
 
@@ -98,3 +100,19 @@ def test_devices_that_were_stopped_stay_away(crowd: Crowd, collector: Collector)
     stop.set()
     assert crowd.report([0.0] * 9, round="1", seconds=60, stop=stop) == Outcome()
     assert collector.found == []
+
+
+def test_of_a_release_over_time_every_device_sends_one_report_a_block(crowd: Crowd, collector: Collector) -> None:
+    device = releases.devices()["codebook"]
+    panel = Panel(reports=2, rounds=("1", "2", "3", "4"), days=0)
+    planned = replace(releases.veil(device.encoder, device.mechanism), panel=panel)
+    planned.save(crowd.ledgers.parent / "planned")
+    people = replace(crowd, releases=(crowd.ledgers.parent / "planned",), repeat=0.0, hang_up=0.0)
+    for round in panel.rounds:
+        assert people.report([np.zeros(device.encoder.width)] * 6, round=round).failed == 0
+    for block in (("1", "2"), ("3", "4")):
+        found = Counter(
+            id for path, id, _ in collector.found if path.endswith(tuple(f"round={name}" for name in block))
+        )
+        assert [len(id) // 16 for id in found] == [1] * 6
+        assert set(found.values()) == {1}

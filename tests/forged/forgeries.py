@@ -20,6 +20,7 @@ from forged.blocks import BLOCK_GROUPS
 from forged.levels import LEVEL_GROUPS
 from forged.means import MEANS
 from forged.mixed import MIXED
+from forged.panels import PANELS, in_an_older_schema
 from forged.sums import SUMS
 from forged.tools import (
     DEVICES,
@@ -410,13 +411,25 @@ def heads() -> Iterator[tuple[str, tuple[bytes, bytes]]]:
     for name in ("blocks", "plane", "mixed_words"):
         manifest, weights = manifest_of(*packed(DEVICES[name]))
         yield f"{name} in a release of the fifth schema", written({**manifest, "schema": 5}, weights)
+    yield "planned rounds in a release of the ninth schema", in_an_older_schema()
     yield "a manifest that is a list", (b"[]\n", weights)
     yield "a manifest in brackets", (b"[" * 100_000, weights)
 
 
 def forgeries() -> list[Forgery]:
     """All of them, by what is wrong."""
-    changes = [*CHANGED, *TREES, *networks.CHANGED, *SUMS, *BALLS, *LEVEL_GROUPS, *BLOCK_GROUPS, *MEANS, *MIXED]
+    changes = [
+        *CHANGED,
+        *TREES,
+        *networks.CHANGED,
+        *SUMS,
+        *BALLS,
+        *LEVEL_GROUPS,
+        *BLOCK_GROUPS,
+        *MEANS,
+        *MIXED,
+        *PANELS,
+    ]
     found = [(why, changed(name, change)) for why, name, change in changes]
     found += [
         ("halves of a hidden layer that do not fit", changed("laplace_sign_hidden", halves_that_do_not_fit)),

@@ -37,6 +37,7 @@ def test_the_page_says_what_the_json_says(name: str) -> None:
     shown = Reader(made.html()).text
     parts = ("stated", "fields", "report", "total", "people", "collector", "not_protected", "checklist", "roles")
     said = [text for part in parts for text in texts(content[part])] + [content["release"]["id"]]
+    said += [text for one in content["crowd"] for text in (one["words"], *one["assumes"])]
     said += [one["words"] for one in content["utility"]] + [content["promise"]["statement"]]
     said += [row["margin"] for one in content["utility"] for row in one["margins"]]
     levels = {"kept", "weak", "none"}  # a mark on the page
@@ -290,6 +291,20 @@ def test_the_limits_of_counting_and_of_storing_are_said() -> None:
     assert "Copies of it (backups, exports, old blocks of a disk) must be deleted separately." in shown
     assert "no order of arrival" not in shown
     assert "deleted for good" not in shown
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_crowd_is_counted_for_each_member(name: str) -> None:
+    release = RELEASES[name]()
+    found = tv.dossier(release, people=40_000).content["crowd"]
+    members = release.members if isinstance(release, tv.Family) else {"": release}
+    assert [one["member"] for one in found] == list(members)
+    assert sum(one["reports"] for one in found) <= 40_000
+    for one, veil in zip(found, members.values(), strict=True):
+        own = veil.central(reports=one["reports"], delta=one["delta"])
+        assert (one["epsilon"], one["words"]) == (own.epsilon, own.statement)
+    assert tv.dossier(release).content["crowd"] == []
+    assert "What a crowd adds" not in tv.dossier(release).html()
 
 
 def test_without_an_audit_none_is_said_to_have_failed() -> None:

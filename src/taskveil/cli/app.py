@@ -11,7 +11,7 @@ from taskveil import __version__
 from taskveil.cli.collecting import collection
 from taskveil.cli.console import friendly
 from taskveil.cli.designing import audit, design, schema, sign
-from taskveil.cli.dossiers import dossier
+from taskveil.cli.dossiers import central, dossier
 from taskveil.cli.experiments import data, demo, reproduce
 from taskveil.cli.families import family
 from taskveil.cli.planning import plan
@@ -58,6 +58,7 @@ COMMANDS = (
     sweep,
     audit,
     dossier,
+    central,
     reproduce,
     data,
 )

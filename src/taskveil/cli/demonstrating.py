@@ -28,18 +28,16 @@ from taskveil.errors import needs
 if TYPE_CHECKING:
     from taskveil.experiments.demo_devices import Crowd, Outcome
 
-ROUNDS = ("first", "second")
-"""The rounds of `demo --serve`."""
-
 PEOPLE_SEED = 1
 """The simulated people must differ from the volunteers, who have another seed."""
 
 
 def serve_demo(*, port: int, devices: int, seconds: float) -> None:
-    """Run a collector on this machine until Ctrl-C, and let so many devices report to it in two rounds.
+    """Run a collector on this machine until Ctrl-C, and let so many devices report to it in two weeks.
 
-    There are two releases, one for means and shares and one for single answers, and each device reports with both. All
-    files lie in a temporary folder, which is deleted at the end.
+    There are two releases. Each device reports in both weeks with that for means and shares. The weeks of the one for
+    single answers are planned: each device reports in some of them. All files lie in a temporary folder, which is
+    deleted at the end.
     """
     with needs("this command", extra="server"):
         from taskveil.collector.releases import register
@@ -47,7 +45,7 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
         from taskveil.collector.settings import Settings
         from taskveil.collector.store import open_store
         from taskveil.experiments.demo_devices import Crowd
-        from taskveil.experiments.demo_people import shown, write_means, write_release
+        from taskveil.experiments.demo_people import PANEL, shown, write_means, write_release
 
     with tempfile.TemporaryDirectory(prefix="taskveil-demo-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
@@ -57,7 +55,13 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
             veil = write_release(folders[1], progress=bar)
         settings = Settings(port=port, db=f"sqlite:///{home / 'collector.db'}", rate=math.inf)
         store = open_store(settings.db)
-        releases = [register(store, place, round=ROUNDS[0]) for place in folders]
+        weeks = PANEL.rounds[:2]
+        releases = [register(store, place, round=weeks[0]) for place in folders]
+        for name in (
+            *PANEL.rounds[1:],
+            weeks[0],
+        ):  # a visitor's page goes through all weeks; the current one is the first
+            store.open_round(releases[1], name)
         tokens = first_tokens(store, admin=True)
         store.close()
         page = {**shown(veil), "client": f"/v1/releases/{releases[1]}/client/", "token": tokens["upload"]}
@@ -67,25 +71,27 @@ def serve_demo(*, port: int, devices: int, seconds: float) -> None:
             url="",
             ledgers=home / "ledgers",
             token=tokens["upload"],
-            rounds=len(ROUNDS),
+            rounds=len(weeks),
         )
-        costs = [means.guarantee.epsilon, veil.guarantee.epsilon]
+        turns = PANEL.block(len(weeks) - 1) + 1  # reports with single answers in these weeks
+        costs = [len(weeks) * means.guarantee.epsilon, turns * veil.guarantee.epsilon]
         crowds: list[multiprocessing.process.BaseProcess] = []
 
         def bound(address: str) -> None:
             typer.echo(f"The page: {address}/#token={tokens['read']}")
             typer.echo(f"Your own report, made in your browser: {address}/demo/")
             typer.echo(
-                f"{devices:,} simulated people report for {seconds:g} seconds, in two rounds. Nothing leaves this "
+                f"{devices:,} simulated people report for {seconds:g} seconds, in two weeks. Nothing leaves this "
                 "machine; Ctrl-C ends it and deletes everything."
             )
             typer.echo(
-                f"Each device sends two reports a round, one of each release: ε = {costs[0]:.3g} + {costs[1]:.3g} = "
-                f"{sum(costs):.3g} a round, {len(ROUNDS) * sum(costs):.3g} in both rounds."
+                f"Each device sends means and shares in both weeks, and single answers in {PANEL.reports} of "
+                f"{len(PANEL.rounds)} planned weeks, which it draws: in these two at most ε = {costs[0]:.3g} + "
+                f"{costs[1]:.3g} = {sum(costs):.3g}."
             )
             next_rounds = [
                 urllib.request.Request(  # noqa: S310 - the address of this collector
-                    f"{address}/v1/releases/{release}/rounds/{ROUNDS[1]}",
+                    f"{address}/v1/releases/{release}/rounds/{weeks[1]}",
                     headers={"Authorization": f"Bearer {tokens['admin']}"},
                     method="PUT",
                 )
@@ -128,8 +134,8 @@ def _started(work: partial[None]) -> multiprocessing.process.BaseProcess:
 
 
 def _report(crowd: Crowd, next_rounds: list[urllib.request.Request], devices: int, seconds: float) -> None:
-    """Let the simulated people report in both rounds. The second is opened at the end of the first."""
-    from taskveil.experiments.demo_people import later, people
+    """Let the simulated people report in both weeks. The second becomes the current one at the end of the first."""
+    from taskveil.experiments.demo_people import PANEL, later, people
 
     def reported(records: Any, round: str) -> Outcome:
         late = threading.Event()  # after twice the time of a round. On a slow machine some have not reported then
@@ -139,13 +145,13 @@ def _report(crowd: Crowd, next_rounds: list[urllib.request.Request], devices: in
         clock.cancel()
         return outcome
 
-    first = reported(people(devices, seed=PEOPLE_SEED), ROUNDS[0])
+    first = reported(people(devices, seed=PEOPLE_SEED), PANEL.rounds[0])
     for opened in next_rounds:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(opened, timeout=30).close()
-    outcome = first + reported(later(devices, seed=PEOPLE_SEED), ROUNDS[1])
+    outcome = first + reported(later(devices, seed=PEOPLE_SEED), PANEL.rounds[1])
     typer.echo(
         f"{'All have reported' if outcome.devices + outcome.failed >= 2 * devices else 'The time is over'}: "
-        f"in two rounds, {outcome.devices:,} of {2 * devices:,} devices sent two reports each. Of these, "
+        f"in two weeks, {outcome.devices:,} of {2 * devices:,} devices sent their reports. Of these, "
         f"{outcome.repeated:,} were sent twice, {outcome.unheard:,} again after the connection was lost, and "
         f"{outcome.late:,} later; {outcome.failed:,} failed. The collector keeps running."
     )

@@ -1,15 +1,19 @@
-"""`dossier`: what to know about a release before data is collected with it, as HTML, PDF or JSON."""
+"""`dossier`: what to know about a release before data is collected with it. `central`: what a crowd adds."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import taskveil as tv
 from taskveil.cli import options
 from taskveil.cli.console import busy, print_line, refuse_existing
+from taskveil.client.promise import rounded_up
+from taskveil.errors import BudgetError
 
 
 def dossier(
@@ -66,3 +70,49 @@ def dossier(
     for name, target in (("page", output), ("PDF", pdf)):
         if target is not None:
             print_line(f"{name}: {target}")
+
+
+def central(
+    release: Annotated[Path, typer.Argument(help="The folder of a release or of a family.")],
+    reports: Annotated[
+        int, typer.Option(help="How many honest reports a round has; of a family, for each member.", min=1)
+    ],
+    delta: Annotated[
+        float | None,
+        typer.Option(help="The probability that the bound fails, of each round; by default less than 1/(100 reports)."),
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Also add up this many rounds with the same people.", min=1)] = 1,
+    as_json: options.Json = False,
+    verify_key: options.VerifyKey = None,
+) -> None:
+    """The central ε of a round: for somebody who sees all its reports without order, time and sender."""
+    if delta is not None and not 0 < delta < 1:
+        raise BudgetError(f"--delta must lie between 0 and 1, got {delta:g}.")
+    from taskveil.signoff.evidence import opened
+    from taskveil.veil.central import usual_delta
+
+    with busy("reading", quiet=as_json):
+        found, *_ = opened(release, verify_key)
+    members = {"": found} if isinstance(found, tv.Veil) else found.members
+    content: dict[str, dict[str, Any]] = {}
+    for name, veil in members.items():
+        one = veil.central(reports=reports, delta=usual_delta(reports) if delta is None else delta)
+        content[name] = {**asdict(one), "statement": one.statement, "assumes": one.assumes}
+        if rounds > 1:
+            # Half of the total δ is for the rounds, half for adding them up.
+            total = tv.compose([tv.Cost.of(one, times=rounds)], delta=min(2 * rounds * one.delta, 1 - 2.0**-40))
+            content[name]["total"] = {"rounds": rounds, "epsilon": total.epsilon, "delta": total.delta}
+    if as_json:
+        typer.echo(json.dumps(content if len(members) > 1 else content[""], indent=1, ensure_ascii=False))
+        return
+    for name, said in content.items():
+        if name:
+            print_line(f"Member {name}:")
+        print_line(said["statement"])
+        if said["at_least"] is not None:
+            print_line(f"No proof can give a central ε below {said['at_least']:.3g} here.")
+        if "total" in said:
+            added = said["total"]
+            print_line(f"{rounds:,} rounds: central ε = {rounded_up(added['epsilon'])}, δ = {added['delta']:g}.")
+    for line in next(iter(content.values()))["assumes"]:
+        print_line(line)

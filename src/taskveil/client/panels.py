@@ -58,7 +58,8 @@ class Panel:
             raise DataError(f"a person reports in 1 to {len(names)} of {len(names)} rounds, got {self.reports}.")
         if len(self.places) < len(names) or not all(0 < _length(name) <= LONGEST_TEXT for name in names):
             raise DataError(f"every round has a name of its own, of 1 to {LONGEST_TEXT} bytes.")
-        if self.days < 0 or (self.days and list(names) != dated(names[0], self.days, len(names))):
+        # The day after the last round is a date too: so every client reads the same numbers of days.
+        if self.days < 0 or (self.days and list(names) != dated(names[0], self.days, len(names) + 1)[:-1]):
             raise DataError(f"rounds every {self.days} days are named after their first days, in order.")
 
     @cached_property

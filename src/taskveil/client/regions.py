@@ -69,6 +69,11 @@ class BoxRegion:
         return int((self.high - self.low).sum())
 
     @property
+    def l1_radius(self) -> int:
+        """The largest ℓ1 distance of a member from the middle of the box."""
+        return int(((self.high - self.low + 1) // 2).sum())
+
+    @property
     def reach(self) -> tuple[Integers, Integers]:
         """The least and the largest value of every coordinate."""
         return self.low, self.high
@@ -178,6 +183,12 @@ class SignRegion(CenteredRegion):
         """The largest ℓ1 distance of two members, or an upper bound of it. Noise is scaled to it."""
         return int((self.upper - self.lower).max())
 
+    @property
+    def l1_radius(self) -> int:
+        """The largest ℓ1 distance of a member from the center, or an upper bound of it."""
+        start = self.signs.astype(np.int64) @ self.center
+        return int(np.maximum(self.upper - start, start - self.lower).max())
+
     @cached_property
     def _columns(self) -> Floats:
         """The sign vectors as columns (Z, M): products of whole numbers below 2^42 with them are exact in doubles."""
@@ -222,6 +233,11 @@ class DiamondRegion(CenteredRegion):
     def l1_diameter(self) -> int:
         """The largest ℓ1 distance of two members, or an upper bound of it. Noise is scaled to it."""
         return 2 * self.radius
+
+    @property
+    def l1_radius(self) -> int:
+        """The largest ℓ1 distance of a member from the center."""
+        return self.radius
 
     def contains(self, k: Integers) -> NDArray[np.bool_]:
         """(N,): which rows of k (N, Z) are members."""

@@ -6,6 +6,7 @@ of which may be missing.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from taskveil.arrays import Floats
 from taskveil.client.fields import Category, Count, Date, Flag, Number
+from taskveil.client.panels import Panel, dated
 from taskveil.designs.designing import Method, design
 from taskveil.progress import Progress
 from taskveil.records.schema import Schema
@@ -50,6 +52,8 @@ MEANS = ("age", "resting pulse", "sport")
 """What the second release measures the means and shares of. Of more attributes, each would be asked less often."""
 EPSILON = 2.0
 """Of one report of either release."""
+PANEL = Panel(reports=3, rounds=tuple(dated("2026-11-16", 7, 12)), days=7)
+"""The weeks of the release for single answers, of which each person reports in some."""
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 METHODS: tuple[Method, ...] = ("codebook", "task_agnostic")
 VOLUNTEERS = 2000
@@ -111,6 +115,7 @@ def write_release(folder: Path, *, progress: bool | Progress | None = False) -> 
         bar.begin("designing", 2.0)
         with bar.part("the release", 1.0) as part:
             veil = design(volunteers, task, epsilon=EPSILON, method="codebook", schema=SCHEMA, progress=part)
+        veil = replace(veil, panel=PANEL)
         veil.save(folder)
         with bar.part("every budget", 1.0) as part:
             curve = sweep(volunteers[:SWEPT], task, epsilons=EPSILONS, methods=METHODS, schema=SCHEMA, progress=part)

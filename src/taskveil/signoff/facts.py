@@ -17,6 +17,7 @@ from taskveil.sweeps.planning import Expected, margin_text, plan_of
 from taskveil.tasks import MeanTask, ModelTask, MultiTask, SurveyTask
 from taskveil.veil import Family, Veil
 from taskveil.veil.accounting import Cost, compose, reports_within
+from taskveil.veil.central import usual_delta
 from taskveil.veil.veil import as_epsilon
 
 
@@ -71,6 +72,7 @@ def content_of(
             "assumptions": list(promise.assumptions),
         },
         "total": total,
+        "crowd": _crowd(release, people),
         "gains": gains(promise.epsilon, total["epsilon"]),
         "people": {"sees": list(PEOPLE_SEE), "refuses": _refuses(release, total)},
         "collector": list(COLLECTOR),
@@ -254,13 +256,31 @@ def _open_risks(release: Veil | Family) -> list[tuple[str, str, str]]:
 
 def _utility(release: Veil | Family, people: int | None) -> list[dict[str, Any]]:
     """What results to expect, for each member of a family."""
+    found = [_expected(veil, count, name) for name, veil, count in _reporting(release, people)]
+    if _chosen(release):
+        return [{**one, "words": f"If all people choose this one: {one['words']}"} for one in found]
+    return found
+
+
+def _reporting(release: Veil | Family, people: int | None) -> list[tuple[str, Veil, int | None]]:
+    """Each member, and how many reports of it so many people make; all of them, where people choose."""
     if isinstance(release, Veil):
-        return [_expected(release, people, "")]
-    found, whole = [], sum(release.weights.values())
-    for name, veil in release.members.items():
-        count = people if people is None or _chosen(release) else max(1, people * release.weights[name] // whole)
-        one = _expected(veil, count, name)
-        found.append({**one, "words": f"If all people choose this one: {one['words']}"} if _chosen(release) else one)
+        return [("", release, people)]
+    whole = sum(release.weights.values())
+    return [
+        (name, veil, people if people is None or _chosen(release) else max(1, people * release.weights[name] // whole))
+        for name, veil in release.members.items()
+    ]
+
+
+def _crowd(release: Veil | Family, people: int | None) -> list[dict[str, Any]]:
+    """The central guarantee of a round, for each member; empty if the number of people is not stated."""
+    found = []
+    for name, veil, count in _reporting(release, people):
+        if count is not None and not veil.guarantee.delta:
+            one = veil.central(reports=count, delta=usual_delta(count))
+            said = {"member": name, "reports": count, "epsilon": one.epsilon, "delta": one.delta}
+            found.append({**said, "words": one.statement, "assumes": list(one.assumes)})
     return found
 
 

@@ -30,6 +30,7 @@ def page(content: Content) -> str:
         _section("What is asked, and what becomes of it", _fields(content["fields"]), _list(content["report"])),
         _section("What one report can reveal", _promise(content)),
         _section("What all planned reports add up to", _total(content["total"])),
+        *([_section("What a crowd adds", *map(_crowd, content["crowd"]))] if content["crowd"] else []),
         _section("What a person can see and refuse", _people(content["people"])),
         _section("What is stored, and for how long", _stored(content)),
         _section("What is not protected", _table(("what", "why", "what to do"), _risks(content))),
@@ -170,6 +171,11 @@ def _promise(content: Content) -> str:
 def _total(total: Content) -> str:
     kind = f"callout {total['level']}" if total["level"] else "callout"
     return f'<p class="{kind}">{_level(total["level"])}{_text(total["words"])}</p>'
+
+
+def _crowd(one: Content) -> str:
+    name = f"{one['member']}: " if one["member"] else ""
+    return f"{_paragraph(name + one['words'])}{_list(one['assumes'])}"
 
 
 def _people(people: Content) -> str:

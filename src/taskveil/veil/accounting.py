@@ -24,6 +24,7 @@ from taskveil.client.mechanisms import Response
 from taskveil.client.promise import in_a_sentence, round_up, rounded_up
 from taskveil.errors import BudgetError
 from taskveil.notebooks import summary
+from taskveil.veil.central import Central
 from taskveil.veil.veil import Veil, as_epsilon
 
 SMALLEST_DELTA = 1e-9
@@ -59,8 +60,11 @@ class Cost:
             raise BudgetError(f"a report is made a whole number of times, at least once; got {self.times}.")
 
     @classmethod
-    def of(cls, veil: Veil, *, times: int = 1) -> Cost:
-        """The cost of `times` reports made with one veil (of one record or of many: it makes no difference)."""
+    def of(cls, veil: Veil | Central, *, times: int = 1) -> Cost:
+        """The cost of `times` reports made with one veil (of one record or of many: it makes no difference), or of
+        `times` rounds with a central guarantee."""
+        if isinstance(veil, Central):
+            return cls(epsilon=veil.epsilon, delta=veil.delta, times=times)
         promise = veil.guarantee
         return cls(epsilon=promise.epsilon, delta=promise.delta, times=times, parts=veil.mechanism.responses)
 

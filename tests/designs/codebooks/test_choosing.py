@@ -56,7 +56,7 @@ def test_a_seed_gives_the_same_shape_and_code_again() -> None:
 
 def test_devices_that_store_little_get_short_lists() -> None:
     for sample in (of_values(2000), of_classes(20, 2000, 0.8)):
-        assert choose_shape(Halved(sample, 0), 8.0).size > 16
+        assert choose_shape(Halved(sample, 0), 8.0).size > 8  # so that every limit below shortens the list
         for most in (0, 2, 8):
             assert choose_shape(Halved(replace(sample, most=most), 0), 8.0).size <= max(2, most)
 

@@ -178,6 +178,11 @@ class LevelGroup(ScaledGroup):
         """(largest, least) entry of the column with the largest ratio."""
         return worst(np.unique(np.stack([self.table.max(axis=0), self.table.min(axis=0)]), axis=1).T.tolist())
 
+    @property
+    def blanket(self) -> float:
+        """The part of a draw that is the same for every record: the sum of the columns' least entries, over T."""
+        return int(self.table.min(axis=0).sum()) / self.total
+
     def draw(self, k: Integers) -> Integers:
         """Members of the region (N, d) → outputs (N,)."""
         row = self.row(k)
@@ -244,6 +249,11 @@ class BlockGroup(ScaledGroup):
     def worst(self) -> tuple[int, int]:
         """a and b of the response."""
         return self.response.a, self.response.b
+
+    @property
+    def blanket(self) -> float:
+        """The part of a draw that is the same for every record: that of the response."""
+        return self.response.blanket
 
     def check(self, region: BoxRegion) -> None:
         """Returns if the levels of every latent begin at the region's low and, unless it is binned, end at its high."""
@@ -363,6 +373,11 @@ class PlaneGroup:
     def worst(self) -> tuple[int, int]:
         """a and b of the response."""
         return self.response.a, self.response.b
+
+    @property
+    def blanket(self) -> float:
+        """The part of a draw that is the same for every record: that of the response."""
+        return self.response.blanket
 
     def check(self, region: BoxRegion) -> None:
         """Returns if the region has the residues 0 to p − 1 for both latents."""

@@ -80,6 +80,12 @@ class LevelResponse(Mechanism):
         """(largest, least) of the group with the largest ratio."""
         return worst(group.worst for group in self.groups)
 
+    @property
+    def blanket(self) -> float:
+        """The part of a report that is the same for every record: the mean over the groups."""
+        chances = [group.chance for group in self.groups]
+        return sum(group.chance * group.blanket for group in self.groups) / sum(chances)
+
     @cached_property
     def epsilon(self) -> float:
         """The privacy loss between any two inputs: the least double certified to be at least ln(largest/least)."""

@@ -90,6 +90,11 @@ class Response:
         """b/T: the probability of an output that is not favoured."""
         return self.b / self.total
 
+    @property
+    def blanket(self) -> float:
+        """K·b/T: the part of a draw that does not depend on the favoured set."""
+        return self.size * self.b / self.total
+
     def __call__(self, favoured: Integers) -> Integers:
         """Favoured sets (N, m) → outputs (N,). Rows must hold m distinct integers below `size`."""
         surplus = self.a - self.b

@@ -124,6 +124,12 @@ class Channel:
         return None
 
     @property
+    def blanket(self) -> float:
+        """A lower bound of Σ_o min_x P[o | x]: the part of every report that does not depend on the record, to 15
+        digits. 0 where nothing is known."""
+        return min((one.blanket for one in self.mechanism.responses), default=0.0)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about every estimate."""
         return ()

@@ -40,6 +40,11 @@ class SurveyChannel(Channel):
         return SumsShape(width, (width,), None)
 
     @property
+    def blanket(self) -> float:
+        """The mean over the questions, of which one is drawn without looking at the record."""
+        return self.mechanism.blanket
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What becomes of values outside the domain."""
         return ("Values outside the release's domain count as the nearest value inside.",)

@@ -59,6 +59,12 @@ class LaplaceChannel(Channel):
             forged=np.subtract(layout.high, layout.low, dtype=np.float64) * region.step,
         )
 
+    @property
+    def blanket(self) -> float:
+        """e^(−radius/scale): from the middle of the region, no member is farther than the radius, so each reports any
+        output with at least this share of the probability that the middle has."""
+        return math.exp(-self.mechanism.region.l1_radius / self.mechanism.scale)
+
     def _log_moment(self, rates: Floats) -> Floats:
         """ln E exp(λ w) of discrete Laplace noise w on the region's grid, P[w = k·step] ∝ exp(−|k|/scale)."""
         q, step = np.exp(-1.0 / self.mechanism.scale), self.mechanism.region.step
@@ -224,6 +230,11 @@ class LevelChannel(Channel):
     def notes(self) -> tuple[str, ...]:
         """What becomes of values outside the domain."""
         return ("Values outside the release's domain count as the nearest value inside.",)
+
+    @property
+    def blanket(self) -> float:
+        """The mean over the groups, of which one is drawn without looking at the record."""
+        return self.mechanism.blanket
 
     def chances(self, latents: Floats) -> Floats:
         """(N, R): the probability of every report."""

@@ -3,19 +3,19 @@
 import { drawForm, words } from "./form.js";
 import { Client, upload } from "./taskveil.js";
 
-const ROUNDS = 3; // what this page's budget allows
 /** Somebody to begin with, who has not measured everything. */
 const START = {
   ...{ age: 52, "resting pulse": null, sleep: 7, household: 2, sport: "walking", smokes: false },
   "last check-up": "2024-05-06",
 };
+const UNKNOWN = "Ask the device whether it is its turn.";
 const $ = (id) => document.getElementById(id);
 const hex = (bytes) => Array.from(bytes, (v) => v.toString(16).padStart(2, "0")).join("");
 
 let client;
 let shown;
 let record;
-let round = 1;
+let place = 0; // of the week among the planned ones
 let report = null;
 let answer = "";
 
@@ -38,14 +38,14 @@ async function load() {
   const answer = await fetch("release/shown.json");
   if (!answer.ok) throw new Error(`cannot fetch release/shown.json: status ${answer.status}.`);
   shown = await answer.json();
-  const files = shown.client ?? "release/client/";
-  const first = await Client.load(files);
-  first.close();
-  client = await Client.load(files, { cap: ROUNDS * first.epsilon });
+  client = await Client.load(shown.client ?? "release/client/");
   record = { ...START };
-  const remembered = Number(localStorage.getItem("round"));
-  round = Number.isSafeInteger(remembered) && remembered > 1 ? remembered : 1;
+  const remembered = Number(localStorage.getItem("week"));
+  if (week(remembered)) place = remembered;
 }
+
+/** The name of a planned week. */
+const week = (at) => client.panel.rounds[at];
 
 /** The lines behind the bars, up to a round number; the share that the top of the chart stands for. */
 function scale(highest) {
@@ -117,11 +117,34 @@ function pick(odds) {
 }
 
 async function budget() {
-  const spent = await client.spent();
-  $("round").textContent = round;
-  $("spent").textContent = spent.toFixed(1);
-  $("meter").style.width = `${Math.min(100, (100 * spent) / client.cap)}%`;
+  const { soFar, planned, lifetime } = await client.spent();
+  for (const [id, value] of [["spent", soFar], ["planned", planned], ["cap", lifetime]]) $(id).textContent = value.toFixed(1);
+  $("meter").style.width = `${Math.min(100, (100 * soFar) / lifetime)}%`;
   $("statement").textContent = await client.statement;
+  await weeks();
+}
+
+/** Which week it is, and in which ones this device has reported. The drawn weeks to come are shown nowhere. */
+async function weeks() {
+  const { panel } = client;
+  const made = await Promise.all(panel.rounds.map((name) => client.recorded(name)));
+  $("round").textContent = place + 1;
+  $("date").textContent = week(place);
+  $("weeks").replaceChildren(
+    ...panel.rounds.map((name, at) => {
+      const item = document.createElement("li");
+      const what = made[at] ? "reported" : at < place ? "no report" : at === place ? "now" : "to come";
+      item.textContent = at + 1;
+      item.title = `week ${at + 1}, ${name}: ${what}`;
+      item.setAttribute("aria-label", item.title);
+      item.classList.toggle("first", at === panel.start(panel.block(at)));
+      item.classList.toggle("report", made[at] !== null);
+      item.classList.toggle("past", at < place);
+      item.classList.toggle("now", at === place);
+      return item;
+    }),
+  );
+  $("next").disabled = place === panel.rounds.length - 1;
 }
 
 function say(text, failed = false) {
@@ -131,13 +154,19 @@ function say(text, failed = false) {
 
 async function make() {
   try {
-    report = await client.report(record, { round });
-    const raw = report.toBytes();
-    $("bytes").textContent =
-      `${raw.length} bytes, all that leaves:\nrelease ${hex(report.release)}\nrandom id ${hex(report.id)}\nreport  ${report.payload[0]}`;
-    $("submit").disabled = false;
+    report = await client.report(record, { round: week(place) });
+    $("submit").disabled = report === null;
+    if (report === null) {
+      $("turn").textContent = "It is not this device's turn: nothing leaves.";
+      say("No report this week. The weeks were drawn before your record was looked at, so this says nothing about you.");
+    } else {
+      const raw = report.toBytes();
+      $("turn").textContent = "It is this device's turn.";
+      $("bytes").textContent =
+        `${raw.length} bytes, all that leaves:\nrelease ${hex(report.release)}\nrandom id ${hex(report.id)}\nreport  ${report.payload[0]}`;
+      say("Recorded on this device. Asking again this week gives the same bytes.");
+    }
     await budget();
-    say("Recorded on this device. Drawing again this round gives the same bytes.");
   } catch (error) {
     say(error.message, true);
   }
@@ -147,7 +176,7 @@ async function make() {
 async function send() {
   $("submit").disabled = true; // one upload at a time
   try {
-    await upload([report], "/v1/reports", { pause: 100, token: shown.token });
+    await upload([report], `/v1/reports?round=${week(place)}`, { pause: 100, token: shown.token });
     say(`Sent. ${answer && `The collector answered ${answer}. `}Of your record, it has the number above and nothing else.`);
   } catch (error) {
     say(error.message, true);
@@ -156,11 +185,11 @@ async function send() {
 }
 
 async function next() {
-  round++;
-  localStorage.setItem("round", round);
+  localStorage.setItem("week", ++place);
   report = null;
   $("submit").disabled = true;
   $("bytes").textContent = "Nothing has been drawn yet.";
+  $("turn").textContent = UNKNOWN;
   say("");
   redraw();
   await budget();
@@ -168,7 +197,9 @@ async function next() {
 
 try {
   await load();
-  $("cap").textContent = client.cap.toFixed(1);
+  $("rounds").textContent = client.panel.rounds.length;
+  $("reports").textContent = client.panel.reports;
+  $("turn").textContent = UNKNOWN;
   drawForm($("fields"), client.fields, record, redraw);
   const count = client.odds(record).length;
   $("count").textContent = count;
@@ -183,7 +214,7 @@ try {
   $("submit").addEventListener("click", send);
   $("next").addEventListener("click", next);
   $("other").addEventListener("change", redraw);
-  for (const id of ["make", "next", "other"]) $(id).disabled = false;
+  for (const id of ["make", "other"]) $(id).disabled = false;
   document.querySelector("main").inert = false;
   window.taskveil = { client, record }; // for the curious, and for the page's test
   document.body.dataset.ready = "true";
