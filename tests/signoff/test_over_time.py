@@ -40,6 +40,8 @@ def test_the_reports_of_a_person_are_added_up_and_not_the_rounds() -> None:
 def test_margins_are_those_of_the_people_who_report_in_a_round() -> None:
     (found,) = tv.dossier(survey(), people=26_000).content["utility"]
     (once,) = tv.dossier(survey(1.5), people=1_000).content["utility"]
+    (crowd,) = tv.dossier(survey(), people=26_000).content["crowd"]
+    assert crowd["reports"] == 1_000
     assert "of whom about 1,000 report in a round" in found["words"]
     for row, other in zip(found["margins"], once["margins"], strict=True):
         assert row["share_of_range"] == pytest.approx(other["share_of_range"])

@@ -14,7 +14,7 @@ from taskveil.signoff.evidence import Signature
 from taskveil.signoff.fields import fields_of
 from taskveil.signoff.odds import budget, gains, level, meaning
 from taskveil.signoff.texts import BY_HAND, CHOICE, COLLECTOR, NOT_PROTECTED, OFF, PEOPLE_SEE, ROLES, TRAINING
-from taskveil.sweeps.expected import margin_text
+from taskveil.sweeps.expected import Expected, margin_text
 from taskveil.sweeps.planning import plan_of
 from taskveil.tasks import MeanTask, ModelTask, MultiTask, SurveyTask
 from taskveil.veil import Family, Veil
@@ -301,7 +301,10 @@ def _reporting(release: Veil | Family, people: int | None) -> list[tuple[str, Ve
 def _crowd(release: Veil | Family, people: int | None) -> list[dict[str, Any]]:
     """The central guarantee of a round, for each member; empty if the number of people is not stated."""
     found = []
-    for name, veil, count in _reporting(release, people):
+    for name, veil, taking_part in _reporting(release, people):
+        panel, count = veil.panel, taking_part
+        if panel is not None and count is not None:
+            count = max(1, count * panel.reports // len(panel.rounds))
         if count is not None and not veil.guarantee.delta:
             one = veil.central(reports=count, delta=usual_delta(count))
             said = {"member": name, "reports": count, "epsilon": one.epsilon, "delta": one.delta}
@@ -311,7 +314,7 @@ def _crowd(release: Veil | Family, people: int | None) -> list[dict[str, Any]]:
 
 def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
     """The expected margins of a survey or of means; the measured losses of a design for single people."""
-    found: dict[str, Any] = {"member": name, "people": people, "margins": [], "losses": [], "words": ""}
+    found: dict[str, Any] = {"member": name, "people": people, "margins": [], "summary": [], "losses": [], "words": ""}
     if veil.method == "constant":
         found["words"] = "Nothing can be learned: the design found no report that beats one answer for everybody."
     elif isinstance(veil.task, SurveyTask | MeanTask):
@@ -321,15 +324,14 @@ def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
             found["words"] = "The release keeps no sums over its volunteers, so the margins of its means are not known."
         else:
             plan = plan_of(veil, people=people)
-            found["margins"] = [
-                {
-                    "name": row.label.title,
-                    "expected": row.label.said(row.value, row.margin(people)),
-                    "margin": margin_text(row, people),
-                    "share_of_range": row.margin(people) / row.width if row.width > 0 else 0.0,
-                }
-                for row in plan.rows
-                if row.label.shown
+            rows = [row for row in plan.rows if row.label.shown]
+            found["margins"] = [_margin(row.label.title, [row], people) for row in rows]
+            together: dict[str, list[Expected]] = {}
+            for row in rows:
+                together.setdefault(_question(row), []).append(row)
+            found["summary"] = [
+                _margin(some[0].label.title if len(some) == 1 else f"{name}: {len(some)} shares", some, people)
+                for name, some in together.items()
             ]
             panel = veil.panel
             taking = f"{people:,} people in a round"
@@ -356,6 +358,31 @@ def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
             "here."
         )
     return found
+
+
+def _question(row: Expected) -> str:
+    """What a statistic is about; all shares of one question have the same text."""
+    match row.label.key:
+        case ("shares" | "histograms", name, *_):
+            return f"{name}"
+        case ("by", by, _, name, _):
+            return f"{name} by {by}"
+        case ("pairs", first, second, *_):
+            return f"{first} and {second}"
+    return row.label.title
+
+
+def _margin(name: str, rows: list[Expected], people: int) -> dict[str, Any]:
+    """The expected values of some statistics, and the widest of their margins."""
+    wide = max(rows, key=lambda row: row.margin(people) / row.width if row.width > 0 else 0.0)
+    ends = [min(rows, key=lambda row: row.value), max(rows, key=lambda row: row.value)]
+    values = dict.fromkeys(one.label.said(one.value, one.margin(people)) for one in ends)
+    return {
+        "name": name,
+        "expected": " to ".join(values),
+        "margin": margin_text(wide, people) if len(rows) == 1 else f"at most {margin_text(wide, people)}",
+        "share_of_range": wide.margin(people) / wide.width if wide.width > 0 else 0.0,
+    }
 
 
 def _checklist(content: Mapping[str, Any]) -> list[dict[str, Any]]:
