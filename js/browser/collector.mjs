@@ -6,6 +6,7 @@ import { args, executablePath } from "./chromium.mjs";
 import { checkDoor } from "./collector/door.mjs";
 import { checkLive } from "./collector/live.mjs";
 import { checkLooks } from "./collector/looks.mjs";
+import { checkOverTime } from "./collector/over_time.mjs";
 import { checkReal, prepareReal } from "./collector/real.mjs";
 import { checkShown } from "./collector/shown.mjs";
 import { serveCollector, TOKEN } from "./collector/server.mjs";
@@ -79,6 +80,7 @@ try {
   await checkShown(tools);
   await checkLive(tools);
   await checkLooks(tools);
+  await checkOverTime(tools);
   await checkReal(tools, prepared);
   assert.deepEqual(errors, []);
   assert.deepEqual(abroad, [], "the pages need nobody but the collector");

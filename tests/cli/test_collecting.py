@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import taskveil as tv
 from cli.running import one_line, run
 from running_collector import small_veil
+from taskveil.client.panels import Panel
 from taskveil.client.promise import rounded_up, times_as_likely
 from taskveil.collector.store import Submission, open_store
 
@@ -115,8 +117,33 @@ def test_budgets_of_several_releases_add_up(folder: Path, veil: tv.Veil) -> None
     for name in ("renewal", "second"):
         run("collection", "open", name, "--round", "2026-W46")
     total = rounded_up(veil.guarantee.epsilon + other.guarantee.epsilon)
-    expected = f"a person who reported in all rounds of all of them spent ε = {total}"
+    expected = f"a person who reported as often as possible in all of them spent ε = {total}"
     assert expected in run("collection", "status")
+
+
+def test_a_release_that_plans_its_rounds_says_how_often_a_person_reports(
+    veil: tv.Veil, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TASKVEIL_DB", f"sqlite:///{tmp_path}/collector.db")
+    panel = Panel(reports=2, rounds=("a", "b", "c", "d"), days=0)
+    replace(veil, panel=panel).save(tmp_path / "panel")
+    assert "round a" in run("collection", "open", "panel")
+    run("collection", "round", "panel", "b")
+    epsilon = veil.guarantee.epsilon
+    one, two = (f"ε = {rounded_up(n * epsilon)} (odds of at most {times_as_likely(n * epsilon)} to 1)" for n in (1, 2))
+    expected = (
+        f"A person makes at most 2 reports in 4 planned rounds, in total {two}; in 2 rounds so far at most 1 report, "
+        f"{one}."
+    )
+    assert expected in run("collection", "status")
+    run("collection", "round", "panel", "c")
+    assert f"in 3 rounds so far at most 2 reports, {two}." in run("collection", "status")
+    for wrong in (("round", "panel", "e"), ("open", "panel", "--round", "e")):
+        assert "round 'e' is not planned: devices report in its 4 planned rounds, 'a' to 'd'" in one_line(
+            "collection", *wrong
+        )
+    assert "plans its rounds itself" in one_line("collection", "open", "panel", "--planned-rounds", "9")
 
 
 def test_a_release_that_cannot_be_opened_is_named_beside_the_totals(folder: Path, veil: tv.Veil) -> None:

@@ -107,6 +107,43 @@ def test_what_changed_since_an_earlier_round(home: Path, tmp_path: Path) -> None
     assert " days" in said
 
 
+def test_a_line_over_the_rounds_as_csv_json_and_picture(home: Path, tmp_path: Path) -> None:
+    rounds = [home / f"{name}.parquet" for name in ("first", "second", "few")]
+    asked = ("--release", home / "release", "--series", tmp_path / "line.csv")
+    files = ("--json", tmp_path / "line.json", "--plot", tmp_path / "line.png")
+    said = run("estimate", *rounds, *asked, "--planned-rounds", "52", *files)
+    assert "95% at all 52 rounds" in said
+    assert "Round few: 9 reports are too few" in " ".join(said.split())
+    assert (tmp_path / "line.png").read_bytes().startswith(b"\x89PNG")
+    content = json.loads((tmp_path / "line.json").read_text(), parse_constant=pytest.fail)
+    assert [(one["round"], one["reports"]) for one in content["rounds"]] == [
+        ("first", 6000),
+        ("second", 6000),
+        ("few", 9),
+    ]
+    table = pd.read_csv(tmp_path / "line.csv")
+    one = table[(table["name"] == "income") & (table["round"] == "second")].iloc[0]
+    row = row_of(content["rows"], "income")
+    assert (one["mean"], one["low"], one["high"]) == (row["mean"][1], row["low"][1], row["high"][1])
+    assert is_near(dict(one), 36)
+    run(
+        "estimate",
+        rounds[1],
+        "--release",
+        home / "release",
+        "--json",
+        tmp_path / "e.json",
+        "--confidence",
+        1 - 0.05 / 52,
+    )
+    alone = row_of(json.loads((tmp_path / "e.json").read_text())["attributes"], "income")
+    assert (alone["low"], alone["high"]) == (row["low"][1], row["high"][1])
+    assert "two of these files have one name" in one_line("estimate", rounds[0], rounds[0], *asked)
+    assert "without --since" in one_line("estimate", rounds[0], *asked, "--since", rounds[1])
+    assert "add --series" in one_line("estimate", rounds[0], *asked[:2], "--planned-rounds", "9")
+    assert "at least 3; got 2" in one_line("estimate", *rounds, *asked, "--planned-rounds", "2")
+
+
 def test_confidence_and_anytime_say_how_often_intervals_hold(home: Path, tmp_path: Path) -> None:
     def width(*options: object) -> tuple[str, float]:
         files = (home / "first.parquet", "--release", home / "release", "--json", tmp_path / "e.json")

@@ -1,12 +1,14 @@
 """Writes what a collector would answer, for the tests of its pages: `python js/browser/collector/make_answers.py`.
 
 Three releases of made-up people: means and shares of a table with numbers, categories and dates, of which people in the
-second round differ from the volunteers; a classifier; and population means. The estimates and curves are real ones.
+second round differ from the volunteers; a classifier; and population means. Apart from them, a survey over 26 planned
+rounds. The estimates and curves are real ones.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import taskveil as tv
+from taskveil.client.panels import Panel, dated
 from taskveil.collector.estimating import table_rows
 from taskveil.collector.releases import Together
 from taskveil.estimates.assumed import assumptions
@@ -48,8 +51,9 @@ def listed(veil: tv.Veil, name: str, rounds: dict[str, int], **more: Any) -> dic
         "reports": sum(rounds.values()),
         "guarantee": {"epsilon": promise.epsilon, "delta": promise.delta, "statement": promise.statement,
                       "enforced_by": promise.enforced_by},
-        "so_far": vars(Together.of([(promise.epsilon, len(rounds))])),
-        "planned": vars(Together.of([(promise.epsilon, 52)])) if len(rounds) > 1 else None,
+        "so_far": vars(Together.of([(promise.epsilon, len(rounds), len(rounds))])),
+        "planned": vars(Together.of([(promise.epsilon, 52, 52)])) if len(rounds) > 1 else None,
+        "panel": None,
         "attributes": list(veil.columns or ()),
         "outputs": list(veil.outputs.names) if veil.outputs else [],
         "report_bytes": veil.size.report_bytes,
@@ -125,11 +129,43 @@ def electricity() -> dict[str, Any]:
     return collection(veil, "electricity", {"day 1": X[1000:10_000], "day 2": X[10_000:]}, frontier)
 
 
-def main() -> None:
-    found = [wellbeing(), commuting(), electricity()]
+def weekly() -> dict[str, Any]:
+    """A release that plans 26 weekly rounds, of which 18 were collected; a person reports in two."""
+    rng = np.random.default_rng(3)
+    apps = ["maps", "mail", "music", "news", "photos"]
+
+    def week(number: int) -> pd.DataFrame:
+        shares = np.exp(0.3 * np.sin(number / 4 + np.arange(5)) - 0.3 * np.arange(5))
+        hours = (5 + 1.2 * np.sin(number / 5) + rng.normal(0, 2, 1500)).clip(0, 12)
+        return pd.DataFrame({"hours": hours, "app": rng.choice(apps, 1500, p=shares / shares.sum())})
+
+    names = dated("2026-07-06", 7, 26)
+    panel = Panel(reports=2, rounds=tuple(names), days=7)
+    veil = replace(tv.design(week(0), tv.SurveyTask(), epsilon=2.0), panel=panel)
+    reports = {name: veil.privatize(week(place)) for place, name in enumerate(names[:18])}
+    series = tv.estimate(veil, reports, anytime=True)
+    counts = {name: len(own) for name, own in reports.items()}
+    promise = veil.guarantee.epsilon
+    release = listed(
+        veil, "screen time", counts, frontier=False,
+        so_far=vars(Together.of([(promise, 18, 2)])), planned=vars(Together.of([(promise, 26, 2)])),
+        panel={"reports": 2, "rounds": names, "days": 7},
+    )  # fmt: skip
+    latest = names[17]
+    estimates = {latest: answer(tv.estimate(veil, reports[latest], anytime=True), latest)}
+    both = {"series": series.content(), "series people": series.content(21_000)}
+    return {"release": release, "estimates": estimates, "frontier": None, **both}
+
+
+def write(name: str, found: Any) -> None:
     text = json.dumps(found, allow_nan=False, default=float)
     text = json.dumps(json.loads(text, parse_float=lambda number: float(f"{float(number):.6g}")), ensure_ascii=False)
-    (HOME / "answers.json").write_text(text.replace('}, {"', '},\n{"') + "\n", encoding="utf-8")
+    (HOME / name).write_text(text.replace('}, {"', '},\n{"') + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    write("answers.json", [wellbeing(), commuting(), electricity()])
+    write("over_time.json", weekly())
 
 
 if __name__ == "__main__":

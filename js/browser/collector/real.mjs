@@ -137,6 +137,7 @@ export async function checkReal({ step, visit, picture }, prepared) {
         names,
         answer.rows.map(({ name }) => name),
       );
+      assert.match((await again.textContent(".crowd")).replaceAll("\u00a0", " "), /^Seen without order, time and sender, 3,000 honest reports .*central ε = 0\.\d+, δ = 0\.000001\./);
       assert.match(await again.textContent("#drift"), /volunteers/);
       const dots = await again.$$eval("circle.people[cx]", (all) => all.length);
       assert.equal(dots, answer.rows.length + 1); // and one in the legend

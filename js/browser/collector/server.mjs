@@ -7,9 +7,11 @@ const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", "
 const POLICY = "default-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'none'";
 export const TOKEN = "tv_reader_0123456789abcdef";
 export const ADMIN = "tv_admin_0123456789abcdef";
-const TOGETHER = { rounds: 5, epsilon: 7, odds: "1,097" }; // all rounds of the recorded releases
+const TOGETHER = { rounds: 5, reports: 5, epsilon: 7, odds: "1,097" }; // all rounds of the recorded releases
 const FATES = { accepted: 12_500, duplicate: 31, conflict: 2, closed: 0, refused: 5 };
 const pages = new URL("../../../src/taskveil/collector/pages/", import.meta.url);
+/** A release that plans its rounds, which a test adds to the collections. */
+export const overTime = JSON.parse(await readFile(new URL("over_time.json", import.meta.url), "utf-8"));
 export const recorded = JSON.parse(await readFile(new URL("answers.json", import.meta.url), "utf-8"));
 
 /**
@@ -83,6 +85,8 @@ function answer(url, { collections, few, state }) {
   if (!found) return missing;
   if (curve) return found.frontier ? json(found.frontier) : missing;
   if (url.pathname === "/v1/export") return { body: `PAR1 ${id} ${round}`, type: "application/vnd.apache.parquet" };
+  if (url.pathname === "/v1/estimates/series")
+    return found.series ? json(url.searchParams.get("people") ? found["series people"] : found.series) : missing;
   if (url.pathname !== "/v1/estimates") return missing;
   const reports = found.release.rounds.find(({ name }) => name === round)?.reports ?? found.release.reports;
   if (assume && anytime !== "false") return { status: 422, title: "A parameter is not as it should be" };

@@ -19,12 +19,14 @@ from taskveil.auditing.checks import (
     small_calls,
     through_a_client,
 )
+from taskveil.auditing.over_time import over_time_checks
 from taskveil.auditing.pairs import InputPair, find_pairs, hostile_records
 from taskveil.auditing.picture import Sketch
 from taskveil.auditing.result import Audit, Finding
 from taskveil.auditing.scores import choose_event, ideas
 from taskveil.auditing.sources import no_entropy_no_report, no_foreign_randomness, no_shared_noise
 from taskveil.auditing.target import CHUNK, Check, Target
+from taskveil.client.families import single
 from taskveil.errors import AuditError, ReleaseError
 
 Progress = Callable[[str, float], None]
@@ -43,6 +45,7 @@ def audit(
     trials: int = 1_000_000,
     finalists: int = 4,
     structural: bool = True,
+    over_time: bool = True,
     progress: Progress | None = None,
 ) -> Audit:
     """The result of an attack on a mechanism.
@@ -58,6 +61,7 @@ def audit(
         trials: reports of each of the two inputs of a finalist pair: half choose the event, half bound ε.
         finalists: pairs that are attacked in full; the confidence is split among them (Bonferroni).
         structural: also run the structural checks. Each of them gives a false alarm with probability 1e-9 at most.
+        over_time: of a veil with planned rounds, also attack the reports of all rounds together.
         progress: called with a description and the share done.
     """
     target = Target.of(what, epsilon=epsilon, delta=delta, records=records)
@@ -86,6 +90,10 @@ def audit(
     asked = [place for place, pair in enumerate(pairs) if pair.natural] or [best]
     telling = max(asked, key=lambda i: attacks[i][0].epsilon_lower)
     checks = structural_checks(target, pairs[telling], trials, rng) if structural else ()
+    if structural and over_time and target.veil is not None and target.veil.panel is not None:
+        tell("reports over time", (len(pairs) + 0.5) / (len(pairs) + 1))
+        records = pairs[telling].first.tolist(), pairs[telling].second.tolist()
+        checks += over_time_checks(single(target.veil.device, bytes(32)), records, trials)
     tell("done", 1.0)
     return Audit(
         epsilon_lower=attacks[best][0].epsilon_lower,

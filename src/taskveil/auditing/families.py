@@ -8,7 +8,8 @@ entropy and the weights alone. Two checks try to disprove this fact, on a `Clien
 - With fresh entropy, every record must get each member as often as its weight says (exact binomial limits). A client
   that takes its draws from somewhere else fails this.
 
-A third check adds up what the ledger charged: at least the largest ε of the members for every round.
+A third check adds up what the ledger charged: at least the largest ε of the members for every round. If rounds are
+planned, the reports of all rounds are attacked as those of one release are (`over_time`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ import numpy as np
 from taskveil.arrays import Array
 from taskveil.auditing.attack import audit
 from taskveil.auditing.bound import at_least, at_most
+from taskveil.auditing.over_time import over_time_checks
 from taskveil.auditing.pairs import hostile_records
 from taskveil.auditing.result import Audit, html_of, rows_of
 from taskveil.auditing.target import ALPHA, Check, Target
@@ -119,7 +121,7 @@ def audit_family(family: Family, *, structural: bool, progress: Progress | None,
         def within(what: str, share: float, name: str = name, place: int = place) -> None:
             tell(f"{name}: {what}", (place + share) / (parts + 1))
 
-        found[name] = audit(veil, structural=structural, progress=within, **rest)
+        found[name] = audit(veil, structural=structural, over_time=False, progress=within, **rest)
     tell("the draw of the members", parts / (parts + 1))
     checks = family_checks(family, rest["trials"]) if structural else ()
     tell("done", 1.0)
@@ -137,10 +139,20 @@ def family_checks(family: Family, trials: int) -> tuple[Check, ...]:
     if family.kind == CHOSEN:
         why = "people choose the member. The choice is visible, and must not depend on the record."
         skipped = (Check.not_applicable(first, why), Check.not_applicable(second, why))
-        return (*skipped, _charged(family))
+        return (*skipped, _charged(family), *_over_time(family, trials))
     rounds = min(200, max(50, trials // 5_000))
     records = _records(family, np.random.default_rng(21))
-    return _same_draw(first, family, records, rounds), _weights(second, family, records, rounds), _charged(family)
+    checks = _same_draw(first, family, records, rounds), _weights(second, family, records, rounds), _charged(family)
+    return (*checks, *_over_time(family, trials))
+
+
+def _over_time(family: Family, trials: int) -> tuple[Check, ...]:
+    target = Target.of(next(iter(family.members.values())), epsilon=None, delta=0.0, records=None)
+    ends = target.low.tolist(), target.high.tolist()
+    if target.natural is not None:
+        first, second = ([values[place] for values in target.natural.ordinary] for place in (0, -1))
+        ends = first, second
+    return over_time_checks(family.device, ends, trials)
 
 
 def _records(family: Family, rng: np.random.Generator) -> list[Any]:
@@ -156,7 +168,9 @@ def _records(family: Family, rng: np.random.Generator) -> list[Any]:
 def _client(family: Family) -> Iterator[Client]:
     memory = "/dev/shm"  # noqa: S108 - a private folder is made in it
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
-        device = family.device
+        # Members are drawn in the same way in every round, so every round gets a report here.
+        members = [replace(one, device=replace(one.device, panel=None)) for one in family.device.members]
+        device = replace(family.device, members=tuple(members))
         choice = min(float(name) for name in family.members) if family.kind == CHOSEN else None
         ledger, first = Ledger(Path(folder) / "ledger.sqlite"), device.members[0]
         with Client(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,6 +30,7 @@ from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError
 
 if TYPE_CHECKING:
+    from taskveil.client.panels import Panel
     from taskveil.collector.releases import Together
     from taskveil.collector.store import Store, StoredRelease, StoredRound
 
@@ -47,7 +48,7 @@ def status(db: Database = None, config: Config = None, as_json: options.Json = F
     person."""
     with opened(settings_of(db, config)) as store:
         releases = store.releases()
-        lines = [] if as_json else _totals(_epsilons(store)) + _unknown(store)
+        lines = [] if as_json else _totals(_guarantees(store)) + _unknown(store)
     if as_json:
         typer.echo(json.dumps([asdict(one) for one in releases], indent=2))
         return
@@ -67,17 +68,23 @@ def status(db: Database = None, config: Config = None, as_json: options.Json = F
         print_line(line)
 
 
-def _epsilons(store: Store) -> dict[str, tuple[StoredRelease, float]]:
-    """The releases that can be opened, each with the ε of one report, by id. Families stand for their members."""
+def _guarantees(store: Store) -> list[tuple[StoredRelease, float, Panel | None]]:
+    """The releases that can be opened, each with the ε of one report and the rounds that it plans. Families stand for
+    their members."""
     from taskveil.collector.releases import Releases, parts_of
 
     known = Releases(store)
-    alone = {one.stored.id: (one.stored, one.veil.guarantee.epsilon) for one in known.all()}
+    alone = {one.stored.id: (one.stored, one.veil.guarantee.epsilon, one.panel) for one in known.all()}
     for family in known.families():
         for member in parts_of(family):
             del alone[member.stored.id]
-        alone[family.stored.id] = family.stored, family.family.guarantee.epsilon
-    return alone
+        alone[family.stored.id] = family.stored, family.family.guarantee.epsilon, family.panel
+    return list(alone.values())
+
+
+def _panel(store: Store, release: StoredRelease) -> Panel | None:
+    """The rounds that a release or family plans."""
+    return next((panel for one, _, panel in _guarantees(store) if one.id == release.id), None)
 
 
 def _unknown(store: Store) -> list[str]:
@@ -93,28 +100,36 @@ def _unknown(store: Store) -> list[str]:
     ]
 
 
-def _totals(known: Mapping[str, tuple[StoredRelease, float]]) -> list[str]:
+def _totals(known: Sequence[tuple[StoredRelease, float, Panel | None]]) -> list[str]:
     """Lines on what the rounds of each release add up to for one person, and those of all releases."""
-    from taskveil.collector.releases import Together
+    from taskveil.collector.releases import Together, in_all, so_far
 
     def spent(total: Together) -> str:
         return f"ε = {rounded_up(total.epsilon)} (odds of at most {total.odds} to 1)"
 
+    def many(count: int, noun: str) -> str:
+        return f"{count} {noun}{'' if count == 1 else 's'}"
+
     lines = []
-    for release, epsilon in known.values():
-        rounds = "its round" if release.had == 1 else f"each of its {release.had} rounds"
+    for release, epsilon, panel in known:
+        now, planned = Together.of([(epsilon, *so_far(release, panel))]), in_all(release, panel)
         line = f"{release.name}: ε = {rounded_up(epsilon)} for each report. "
-        line += f"A person who reported in {rounds} spent {spent(Together.of([(epsilon, release.had)]))}."
-        if release.planned is not None:
-            line += (
-                f" The {release.planned} planned rounds add up to {spent(Together.of([(epsilon, release.planned)]))}."
-            )
+        if panel is not None:
+            whole = Together.of([(epsilon, len(panel.rounds), panel.reports)])
+            line += f"A person makes at most {many(whole.reports, 'report')} in {many(whole.rounds, 'planned round')}, "
+            line += f"in total {spent(whole)}; in {many(now.rounds, 'round')} so far at most "
+            line += f"{many(now.reports, 'report')}, {spent(now)}."
+        else:
+            rounds = "its round" if release.had == 1 else f"each of its {release.had} rounds"
+            line += f"A person who reported in {rounds} spent {spent(now)}."
+            if planned is not None:
+                line += f" The {planned[0]} planned rounds add up to {spent(Together.of([(epsilon, *planned)]))}."
         lines.append(line)
     if len(known) > 1:
-        total = Together.of((epsilon, release.had) for release, epsilon in known.values())
+        total = Together.of((epsilon, *so_far(release, panel)) for release, epsilon, panel in known)
         lines.append(
-            f"Budgets of different releases add up too: a person who reported in all rounds of all of them spent "
-            f"{spent(total)}."
+            f"Budgets of different releases add up too: a person who reported as often as possible in all of them "
+            f"spent {spent(total)}."
         )
     return lines
 
@@ -145,14 +160,18 @@ def open_release(
         if folder is not None and folder not in {*(one.id for one in store.releases()), *families_in(store)}:
             register(store, Path(named), verify_key=verify_key, **({} if first is None else {"round": first}))
         else:
-            for part in parts(store, find_release(store, named)):
+            release = find_release(store, named)
+            checked = None if first is None else round_name(first, _panel(store, release))
+            for part in parts(store, release):
                 store.set_open(part, open=True)
-                if first is not None:
-                    store.open_round(part, round_name(first))
-        if planned is not None:
-            for part in parts(store, find_release(store, named)):
-                store.plan(part, planned)
+                if checked is not None:
+                    store.open_round(part, checked)
         release = find_release(store, named)
+        if planned is not None:
+            if _panel(store, release) is not None:
+                raise DataError(f"{name_and_id(release)} plans its rounds itself: leave out --planned-rounds.")
+            for part in parts(store, release):
+                store.plan(part, planned)
     if release.takes(release.current):
         after = f"reports belong to round {release.current} unless they name another"
     else:
@@ -178,8 +197,9 @@ def open_round(named: Named, name: RoundName, db: Database = None, config: Confi
 
     with opened(settings) as store:
         release = find_release(store, named)
+        round_name(name, _panel(store, release))
         for part in parts(store, release):
-            store.open_round(part, round_name(name))
+            store.open_round(part, name)
         others = [one.name for one in release.rounds if one.open and one.name != name]
     also = f" Still open: {', '.join(others)}; `taskveil collection end` ends one." if others else ""
     print_line(f"{release.name} collects round {name}.{also}")

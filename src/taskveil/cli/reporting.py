@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,7 +24,7 @@ from taskveil.errors import TaskError
 from taskveil.veil.release import release_files
 
 if TYPE_CHECKING:
-    from taskveil.estimates import Estimate
+    from taskveil.estimates import Estimate, Series
     from taskveil.jobs.commands import Done
     from taskveil.jobs.parts import Unfit
     from taskveil.jobs.running import Engine
@@ -195,6 +196,17 @@ def estimate(
             "Repeatable."
         ),
     ] = None,
+    series: Annotated[
+        Path | None,
+        typer.Option(
+            help="Each file or folder is a round, named like it: estimate the rows over the rounds, with intervals "
+            "that hold at all planned rounds at once, and write them to this CSV file."
+        ),
+    ] = None,
+    planned_rounds: Annotated[
+        int | None,
+        typer.Option(help="With --series: how many rounds there will be in all, if the release does not plan them."),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all results to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the rows with their intervals into this PNG file.")] = None,
     verify_key: options.VerifyKey = None,
@@ -214,11 +226,18 @@ def estimate(
         raise tv.TaskveilError("assumed rows have no limits that hold at all times: leave out --anytime, or --assume.")
     if not 0.5 <= confidence <= 1.0 - 1e-9:
         raise tv.TaskveilError(f"--confidence takes a number from 0.5 to below 1, got {confidence:g}.")
+    if series is None and planned_rounds is not None:
+        raise tv.TaskveilError("--planned-rounds is for several rounds: add --series FILE.csv.")
+    if series is not None and (since is not None or len(release) > 1):
+        raise tv.TaskveilError("--series takes the rounds of one --release, without --since.")
+    check_folder_of("--series", series)
     check_folder_of("--json", json_file)
     check_folder_of("--plot", plot)
     where = options.job_engine(engine, address, workers)
+    rule: dict[str, Any] = {"assume": assume, "anytime": anytime, "confidence": confidence}
 
-    def read(places: Sequence[str]) -> Estimate:
+    def read(places: Sequence[str]) -> tuple[Any, Any]:
+        """What `tv.estimate` takes: releases or a family, and tallies."""
         with row_bar() as advance:
             used, tallies = tally_tables(
                 release, places, engine=where, verify_key=verify_key, verify=verify, progress=advance
@@ -226,24 +245,28 @@ def estimate(
         families = [one for one in release if is_family(one)]
         if families and len(release) > 1:
             raise tv.TaskveilError("a family is estimated alone: give its folder as the only --release.")
+        rule["candidates"] = _words(candidates, used[0].columns)
         if families:
             family = tv.Family.load(families[0], verify_key=verify_key)
             names = {veil.release_id: name for name, veil in family.members.items()}
-            own = {names[one.release_id]: tally for one, tally in zip(used, tallies, strict=True)}
-            listed = _words(candidates, used[0].columns)
-            return tv.estimate(family, own, anytime=anytime, confidence=confidence, assume=assume, candidates=listed)  # type: ignore[arg-type]
-        return tv.estimate(
-            used,
-            tallies,
-            assume=assume,  # type: ignore[arg-type]
-            anytime=anytime,
-            confidence=confidence,
-            candidates=_words(candidates, used[0].columns),
-        )
+            return family, {names[one.release_id]: tally for one, tally in zip(used, tallies, strict=True)}
+        return used, tallies
+
+    if series is not None:
+        with where.joined():
+            rounds = {name: read([source]) for name, source in _rounds(sources).items()}
+        of, *_ = [veil for veil, _ in rounds.values()]
+        counted = {name: own for name, (_, own) in rounds.items()}
+        _print_series(tv.estimate(of, counted, planned_rounds=planned_rounds, **rule), series, json_file, plot)
+        return
 
     with contextlib.nullcontext() if since is None else where.joined():  # one cluster for both rounds
-        found = read(sources)
-        changes = {} if since is None else found.minus(read(since))
+        now = read(sources)
+        found: Estimate = tv.estimate(*now, **rule)
+        changes = {}
+        if since is not None:  # the same people may have reported in both: limits are subtracted
+            then, rule["confidence"] = read(since), min((1 + confidence) / 2, 1.0 - 1e-9)
+            changes = tv.estimate(*now, **rule).minus(tv.estimate(*then, **rule))
 
     rows = found.rows()
     kinds = (("Measured", "none", False), (found.assumed_title, ASSUMED, True))
@@ -271,6 +294,29 @@ def estimate(
         text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
         json_file.write_text(text + "\n", encoding="utf-8")
         print_line(f"JSON: {json_file}")
+    if plot is not None:
+        print_line(f"picture: {found.plot(plot)}")
+
+
+def _rounds(sources: Sequence[str]) -> dict[str, str]:
+    """Files and folders of reports by the names of their rounds: their own, without the ending."""
+    named = {Path(source.rstrip("/")).stem if Path(source).suffix else Path(source).name: source for source in sources}
+    if len(named) < len(sources):
+        raise tv.TaskveilError("two of these files have one name: a round is named like its file.")
+    return named
+
+
+def _print_series(found: Series, path: Path, json_file: Path | None, plot: Path | None) -> None:
+    """Print the rows over the rounds, and write them to files."""
+    for title, cells in found.sections():
+        _print(title, ("round", *found.header[1:]), cells, ASSUMED if title.endswith("(assumed)") else "none")
+    for line in found.words():
+        console.print(escape(reworded(line)))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([found.columns, *found.records()])
+    print_line(f"CSV: {path}")
+    if json_file is not None:
+        print_line(f"JSON: {found.to_json(json_file)}")
     if plot is not None:
         print_line(f"picture: {found.plot(plot)}")
 

@@ -167,7 +167,6 @@ def name_and_id(release: StoredRelease) -> str:
 # serve
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
-FIRST_ROUND = "0"
 
 
 def serve(
@@ -233,7 +232,7 @@ def _known(store: Store, folders: list[Path], round: str | None, verify_key: Pat
     for folder in folders:
         loaded = (Family if is_family(folder) else Veil).load(folder, verify_key=verify_key)
         if round is not None or loaded.release_id not in known:
-            register(store, folder, round=round or FIRST_ROUND, verify_key=verify_key)
+            register(store, folder, round=round, verify_key=verify_key)
     found = Releases(store).all()
     if not found:
         # Not an error: in a container the collector starts before a release can be opened in its database.

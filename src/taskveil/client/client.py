@@ -14,7 +14,7 @@ from taskveil.client.device import Device
 from taskveil.client.families import DeviceFamily, draw, family_statement, load_family, single
 from taskveil.client.latent_encoders import Function
 from taskveil.client.ledger import RESTORE, Ledger, default_path
-from taskveil.client.panels import times_cost
+from taskveil.client.panels import Panel, times_cost
 from taskveil.client.promise import rounded_up, together
 from taskveil.client.signatures import read_key
 from taskveil.client.values import LONGEST_TEXT
@@ -170,11 +170,9 @@ class Client:
         Args:
             round: the round that takes place now.
         """
-        panel = self.panel
-        if panel is None:
+        if self.panel is None:
             raise DataError("the rounds of this release are not planned: there is nothing to join.")
-        place = panel.place(_as_round(round))
-        self._drawn(lambda: panel.written(panel.draw_places(place)))
+        self._join(self.panel, self.panel.place(_as_round(round)))
 
     def report(self, x: Any, *, round: str | int = "0") -> Report | None:
         """The report of this round: a new one from the record x, or the one that was made before, byte for byte.
@@ -208,8 +206,7 @@ class Client:
         block: tuple[str, ...] = ()
         if self.panel is not None:
             place = self.panel.place(name)
-            self.enrol(name)
-            turns = {self.panel.block(drawn): drawn for drawn in self._drawn() or ()}
+            turns = {self.panel.block(drawn): drawn for drawn in self._join(self.panel, place)}
             if place < turns.get(self.panel.block(place), len(self.panel.rounds)):
                 return None
             block = self.panel.block_rounds(self.panel.block(place))
@@ -237,6 +234,10 @@ class Client:
         places = None if self.panel is None else self._drawn()
         planned = times_cost(self.epsilon, count if places is None else len(places))
         return Spent(self.ledger.spent, planned, self.cap)
+
+    def _join(self, panel: Panel, place: int) -> tuple[int, ...]:
+        """The rounds that were drawn when this device joined; if it has not, it joins in the round at `place`."""
+        return self._drawn(lambda: panel.written(panel.draw_places(place))) or ()
 
     def _drawn(self, draw: Callable[[], bytes] | None = None) -> tuple[int, ...] | None:
         """The rounds that were drawn when this device joined the release over time, drawn now if there are none; None

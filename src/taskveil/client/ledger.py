@@ -6,8 +6,9 @@ kill, a crash, an interrupt or a full disk at any point leaves either no report 
 cut short, damaged or holds a budget below zero no report is made, because the budget that was spent is not known.
 
 **Planned rounds.** Of a release over time (`panels`), at most one report exists for each block of rounds. The drawn
-rounds are on the disk before they are used. The mark does not cover them: if an older copy has forgotten them, then no
-report was made with them, or the mark refuses the copy.
+rounds are on the disk before they are used. The mark counts reports and does not cover drawn rounds. So a copy that has
+forgotten the drawn rounds is refused if it lacks two reports or more. If it lacks one, the mark names this report, and
+its block gets no other. The device then draws anew for the blocks that have not begun.
 
 **How.** One SQLite transaction looks, adds up, randomises, inserts and commits with fsync (`synchronous=FULL`). Only
 then the report is returned. `locking` lets one thread of one process at a time do so, without any signal in between. A

@@ -12,17 +12,21 @@ that round, in the first later round of the block in which it does.
 **Guarantee.** Let every report be ε-LDP. For any two sequences of records x_1, …, x_T and x'_1, …, x'_T, everything
 that leaves the device, silence included, is at most e^(rε) times as likely under one as under the other.
 
-**Proof.** Let S be the drawn rounds, and let A be the rounds in which the application asks. A may depend on S and on
-earlier reports, but not on the records. S and A fix the round t_b of the only report of each block b, or that it has
-none. The ledger refuses a second report of a block, whatever S and A are. Each report is drawn with fresh entropy from
-the record of its own round. So, with k ≤ r reports o_1, …, o_k and by induction over the rounds,
+**Proof.** Let S be the drawn rounds, and let A be what the application does: when the device joins, and for which
+rounds it asks, in which order. A may depend on S and on earlier reports, but not on the records. S and A fix the round
+t_b of the only report of each block b, or that it has none. The ledger refuses a second report of a block, whatever S
+and A are. Each report is drawn with fresh entropy from the record of its own round. Failures and refusals (a kill, a
+full disk, a cap that is spent) belong to A: no record causes them. So, with k ≤ r reports o_1, …, o_k and by induction
+over the requests i,
 
-    P[S, A, o | x] = P[S] Π_t P[A_t | S, A_<t, o_<t] Π_b P[o_b | x_{t_b}]
-                   ≤ P[S] Π_t P[A_t | S, A_<t, o_<t] Π_b e^ε P[o_b | x'_{t_b}] ≤ e^(rε) P[S, A, o | x'].
+    P[S, A, o | x] = P[S] Π_i P[A_i | S, A_<i, o_<i] Π_b P[o_b | x_{t_b}]
+                   ≤ P[S] Π_i P[A_i | S, A_<i, o_<i] Π_b e^ε P[o_b | x'_{t_b}] ≤ e^(rε) P[S, A, o | x'].
 
-Sums over S and A, and all that anyone computes from the reports, keep the factor. The proof needs that A does not
-depend on the records: a device that is switched off because of what its record would hold is not covered. S need not be
-secret: it is independent of every record.
+Sums over S and A, and all that anyone computes from the reports, keep the factor. Blocks are drawn independently, so a
+device that joins late has drawn the S of a device that joins first, without the blocks that have begun. The proof needs
+that A does not depend on the records: a device that is switched off, or joins, because of what its record holds is not
+covered. S need not be secret: it is independent of every record. It need not even stay the same: the bound comes from
+the ledger's one report a block.
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -89,6 +93,11 @@ class Panel:
     def block_rounds(self, block: int) -> tuple[str, ...]:
         """The names of the rounds of a block."""
         return self.rounds[self.start(block) : self.start(block + 1)]
+
+    def are_apart(self, round: str, other: str) -> bool:
+        """Whether no device reports in both of these rounds: two rounds of one block."""
+        first, second = self.place(round), self.place(other)
+        return first != second and self.block(first) == self.block(second)
 
     def first_block(self, place: int) -> int:
         """The first block that has not begun before a round: with it, a device that joins in this round begins."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -22,13 +24,16 @@ from taskveil.collector.problems import ProblemError, ProblemType
 from taskveil.collector.releases import OpenFamily, OpenRelease, parts_of
 from taskveil.collector.store import Store
 from taskveil.errors import DataError, TooFewReportsError
-from taskveil.estimates import Estimate, estimate
+from taskveil.estimates import Estimate, Series, estimate
 from taskveil.estimates.assumed import Assumption
 from taskveil.estimates.rows import finite
 from taskveil.estimates.scores import Tally, scores_of
 from taskveil.estimates.survey import SurveyEstimate, cell_texts
 from taskveil.veil import Veil
+from taskveil.veil.central import usual_delta
 from taskveil.veil.loss_intervals import CONFIDENCE
+
+Found = TypeVar("Found", Estimate, Series)
 
 KEPT_TIMES_AS_LONG = 10.0
 """An estimate is given again for this many times its computing time."""
@@ -80,14 +85,26 @@ class EstimateRequest:
     assume: Assumption | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class SeriesRequest:
+    """The parameters of a request for all rounds."""
+
+    people: int | None = None
+    """How many people take part."""
+    anytime: bool = True
+    assume: Assumption | None = None
+    round: str | None = None
+    """Always None: all rounds."""
+
+
 class Estimates:
     """Computes estimates of the stored reports on request."""
 
     def __init__(self, store: Store, metrics: Metrics, *, timeout: float) -> None:
         """`timeout`: how many seconds a request waits for an estimate."""
         self._store, self._metrics, self._timeout = store, metrics, timeout
-        self._kept: dict[tuple[Any, ...], tuple[float, Estimate | DataError]] = {}
-        """Until when each estimate is given again (or the reason why there is none), the oldest first."""
+        self._kept: dict[tuple[Any, ...], tuple[float, Estimate | Series | DataError]] = {}
+        """Until when each estimate or series is given again (or the reason why there is none), the oldest first."""
         self._coming: dict[tuple[Any, ...], asyncio.Future[bytes]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="estimates")
 
@@ -95,8 +112,9 @@ class Estimates:
         """Compute no more estimates."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def answer(self, release: OpenRelease | OpenFamily, asked: EstimateRequest) -> bytes:
-        """The JSON of an estimate. ProblemError if there are too few reports, or the release does not allow it.
+    async def answer(self, release: OpenRelease | OpenFamily, asked: EstimateRequest | SeriesRequest) -> bytes:
+        """The JSON of an estimate or of a series. ProblemError if there are too few reports, or the release does not
+        allow it.
 
         Args:
             release: its newest state. It must have the rounds of the request.
@@ -131,29 +149,71 @@ class Estimates:
         self._coming[key] = coming
         return coming
 
-    def _answered(self, release: OpenRelease | OpenFamily, asked: EstimateRequest) -> bytes:
+    def _answered(self, release: OpenRelease | OpenFamily, asked: EstimateRequest | SeriesRequest) -> bytes:
         rule = (asked.anytime, asked.assume, CONFIDENCE)
         with threadpool_limits(1):
+            if isinstance(asked, SeriesRequest):
+                return _written(self._series(release, asked))
             found = self._estimate(release, asked.round, rule)
             content = {**found.content(), "round": asked.round, "rows": table_rows(found)}
+            if asked.round is not None:
+                veils = {one.veil.release_id: one.veil for one in parts_of(release)}
+                asked_of = list(found.members.values()) or [found]
+                content["crowd"] = [crowd_of(veils[one.releases[0]], one.reports) for one in asked_of]
             if asked.since is not None:
-                # Intervals that are always valid are subtracted: each round gets half of the error probability.
-                each = (1 + CONFIDENCE) / 2 if asked.anytime else CONFIDENCE
+                # Where limits are subtracted, each round gets half of the error probability.
+                apart = not asked.anytime and _are_apart(release, asked.round, asked.since)
+                each = CONFIDENCE if apart else (1 + CONFIDENCE) / 2
                 now, then = (self._estimate(release, one, (*rule[:2], each)) for one in (asked.round, asked.since))
                 content["since"] = asked.since
+                changes = now.minus(then, different_people=apart)
                 content["changes"] = {
-                    kind: [finite(one._asdict()) for one in members] for kind, members in now.minus(then).items()
+                    kind: [finite(one._asdict()) for one in members] for kind, members in changes.items()
                 }
-            return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+            return _written(content)
 
     def _estimate(
         self, release: OpenRelease | OpenFamily, round: str | None, rule: tuple[bool, Assumption | None, float]
     ) -> Estimate:
         """The estimate of one round or of all, computed or kept. `rule`: anytime, assume, confidence."""
-        key, start = (release.stored.id, _numbers(release, round), rule), monotonic()
+        anytime, assume, confidence = rule
+
+        def computed() -> Estimate:
+            veil, tallies = self._counted(release, round)
+            one: Estimate = estimate(veil, tallies, anytime=anytime, assume=assume, confidence=confidence)
+            return one
+
+        found = self._known((release.stored.id, _numbers(release, round), rule), computed)
+        assert isinstance(found, Estimate)  # noqa: S101 - its key is one of estimates
+        return found
+
+    def _series(self, release: OpenRelease | OpenFamily, asked: SeriesRequest) -> dict[str, Any]:
+        """All rounds, computed or kept."""
+        stored = release.stored
+        planned = None if release.panel is not None else max(stored.had, stored.planned or 0)
+        rule = (asked.anytime, asked.assume, planned)
+
+        def computed() -> Series:
+            rounds = {one.name: self._counted(release, one.name) for one in stored.rounds}
+            if not rounds:
+                raise TooFewReportsError("the release has no round.")
+            veil = next(veil for veil, _ in rounds.values())
+            tallies = {name: own for name, (_, own) in rounds.items()}
+            return estimate(veil, tallies, anytime=asked.anytime, assume=asked.assume, planned_rounds=planned)
+
+        found = self._known((stored.id, _numbers(release, None), "series", rule), computed)
+        assert isinstance(found, Series)  # noqa: S101 - its key is one of series
+        try:
+            return found.content(asked.people)
+        except DataError as error:
+            raise ProblemError(ProblemType.INVALID, f"people: {error}") from None
+
+    def _known(self, key: tuple[Any, ...], compute: Callable[[], Found]) -> Estimate | Series:
+        """What is kept under the key, or computed now. ProblemError for a DataError, which is kept too."""
+        start = monotonic()
         until, found = self._kept.get(key, (start, None))
         if found is None or until <= start:
-            found = self._computed(release, round, rule)
+            found = _or_error(compute)
             took = monotonic() - start
             self._metrics.estimated(took)
             self._kept.pop(key, None)
@@ -165,23 +225,46 @@ class Estimates:
             raise ProblemError(ProblemType.TOO_FEW if few else ProblemType.INVALID, words[:1].upper() + words[1:])
         return found
 
-    def _computed(
-        self, release: OpenRelease | OpenFamily, round: str | None, rule: tuple[bool, Assumption | None, float]
-    ) -> Estimate | DataError:
-        anytime, assume, confidence = rule
-        try:
-            if isinstance(release, OpenFamily):
-                tallies = {name: self._tally(one, round) for name, one in release.members.items()}
-                return estimate(release.family, tallies, anytime=anytime, assume=assume, confidence=confidence)
-            tallied = self._tally(release, round)
-            return estimate(release.veil, tallied, anytime=anytime, assume=assume, confidence=confidence)
-        except KeyError:
-            raise ProblemError(ProblemType.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
-        except DataError as error:
-            return error
+    def _counted(self, release: OpenRelease | OpenFamily, round: str | None) -> tuple[Any, Any]:
+        """What `tv.estimate` takes of a round, or of all: the veil or family, and tallies."""
+        if isinstance(release, OpenFamily):
+            return release.family, {name: self._tally(one, round) for name, one in release.members.items()}
+        return release.veil, self._tally(release, round)
 
     def _tally(self, release: OpenRelease, round: str | None) -> Tally:
         return stored_tally(release.veil, self._store, counted=release.stored.counted, round=round)
+
+
+def crowd_of(veil: Veil, reports: int) -> dict[str, Any]:
+    """What a round with so many reports reveals to those who see them without order, time and sender. The number is
+    rounded down to two digits, so that it is not computed again for every report."""
+    unit: int = 10 ** max(0, len(str(reports)) - 2)
+    return _crowd(veil, reports // unit * unit)
+
+
+@lru_cache(maxsize=MAX_ESTIMATES)
+def _crowd(veil: Veil, reports: int) -> dict[str, Any]:
+    found = veil.central(reports=reports, delta=usual_delta(reports))
+    return {"release": veil.release_id, **asdict(found), "statement": found.statement, "assumes": found.assumes}
+
+
+def _or_error(compute: Callable[[], Found]) -> Found | DataError:
+    """What is computed, or the DataError that says why not."""
+    try:
+        return compute()
+    except KeyError:
+        raise ProblemError(ProblemType.ROUND_UNKNOWN, "It was deleted a moment ago.") from None
+    except DataError as error:
+        return error
+
+
+def _written(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _are_apart(release: OpenRelease | OpenFamily, round: str | None, since: str) -> bool:
+    """Whether different devices reported in these two rounds."""
+    return release.panel is not None and round is not None and release.panel.are_apart(round, since)
 
 
 def _stopping() -> ProblemError:

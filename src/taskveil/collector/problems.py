@@ -20,6 +20,7 @@ class ProblemType(Enum):
     NOT_FOUND = (404, "There is nothing at this address")
     RELEASE_UNKNOWN = (404, "The release is not known here")
     ROUND_UNKNOWN = (404, "The release has no such round")
+    ROUND_NOT_PLANNED = (404, "The release does not plan this round")
     METHOD_NOT_ALLOWED = (405, "The method is not allowed here")
     TOO_SLOW = (408, "The request took too long to arrive")
     RELEASE_CLOSED = (409, "The release takes no reports")

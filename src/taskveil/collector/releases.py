@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.client.families import FAMILY, FAMILY_SIGNATURE, is_family, read_manifest
+from taskveil.client.panels import Panel
 from taskveil.client.promise import round_up, times_as_likely
 from taskveil.client.reading import SERVER
 from taskveil.client.values import LONGEST_TEXT
@@ -37,12 +39,21 @@ class OpenRelease:
     scores: Scores | None
     """How its reports are counted; None if they allow no population estimate."""
 
+    @property
+    def panel(self) -> Panel | None:
+        """The rounds that it plans; None if it plans none."""
+        return self.veil.panel
+
     def round(self, name: str) -> StoredRound:
         """The round of that name, or a ProblemError."""
         for one in self.stored.rounds:
             if one.name == name:
                 return one
-        raise ProblemError(ProblemType.ROUND_UNKNOWN, "Its rounds are listed under /v1/releases.")
+        if self.panel is None:
+            raise ProblemError(ProblemType.ROUND_UNKNOWN, "Its rounds are listed under /v1/releases.")
+        if name in self.panel.places:
+            raise ProblemError(ProblemType.ROUND_UNKNOWN, "It is planned, and the operator has not opened it yet.")
+        raise ProblemError(ProblemType.ROUND_NOT_PLANNED, f"Devices report in {planned_words(self.panel)} only.")
 
     def taking(self, round: str | None = None) -> StoredRound:
         """The round of that name, or the current one, if it is open for reports; else a ProblemError."""
@@ -75,6 +86,11 @@ class OpenFamily:
     """By the names in the family."""
     files: Mapping[str, bytes] = field(repr=False)
     """"family.json", "answers/client/manifest.json" …: what devices may fetch."""
+
+    @property
+    def panel(self) -> Panel | None:
+        """The rounds that it plans, the same for all members; None if it plans none."""
+        return next(iter(self.members.values())).panel
 
     @property
     def stored(self) -> StoredRelease:
@@ -115,20 +131,49 @@ def merged(id: str, members: Sequence[StoredRelease]) -> StoredRelease:
 
 @dataclass(frozen=True, kw_only=True)
 class Together:
-    """What a person has spent who reported in all of so many rounds."""
+    """What a person has spent at most in so many rounds."""
 
     rounds: int
+    reports: int
+    """How many reports a person made at most: one in each round or, with a panel, one in each of its blocks."""
     epsilon: float
     """The sum of the budgets, rounded up."""
     odds: str
     """Even odds between two people's records become odds of at most this to 1."""
 
     @classmethod
-    def of(cls, reports: Iterable[tuple[float, int]]) -> Together:
-        """The total of several releases: the ε of one report of each, and the number of its rounds."""
-        each = list(reports)
-        total = round_up(sum((Fraction(epsilon) * rounds for epsilon, rounds in each), Fraction(0)))
-        return cls(rounds=sum(rounds for _, rounds in each), epsilon=total, odds=times_as_likely(total))
+    def of(cls, spent: Iterable[tuple[float, int, int]]) -> Together:
+        """The total of several releases: of each the ε of one report, the number of its rounds, and how many reports a
+        person made in these at most."""
+        each = list(spent)
+        total = round_up(sum((Fraction(epsilon) * reports for epsilon, _, reports in each), Fraction(0)))
+        rounds, reports = sum(one[1] for one in each), sum(one[2] for one in each)
+        return cls(rounds=rounds, reports=reports, epsilon=total, odds=times_as_likely(total))
+
+
+def so_far(stored: StoredRelease, panel: Panel | None) -> tuple[int, int]:
+    """How many rounds a release has had, and how many reports a person made in them at most.
+
+    A device makes one report at most in each block of a panel. Of a deleted round the block is not known any more.
+    """
+    if panel is None:
+        return stored.had, stored.had
+    blocks = {panel.block(panel.place(one.name)) for one in stored.rounds if one.name in panel.places}
+    unknown = stored.had - sum(one.name in panel.places for one in stored.rounds)
+    return stored.had, min(len(blocks) + unknown, panel.reports)
+
+
+def in_all(stored: StoredRelease, panel: Panel | None) -> tuple[int, int] | None:
+    """How many rounds are planned, and how many reports a person makes in them at most; None if nobody stated it."""
+    if panel is not None:
+        return len(panel.rounds), panel.reports
+    return None if stored.planned is None else (stored.planned, stored.planned)
+
+
+def planned_words(panel: Panel) -> str:
+    """The planned rounds in a few words."""
+    first, last = printable(panel.rounds[0]), printable(panel.rounds[-1])
+    return f"its {len(panel.rounds)} planned rounds, {first!r} to {last!r},"
 
 
 class Releases:
@@ -214,7 +259,12 @@ def opened(stored: StoredRelease, files: Mapping[str, bytes]) -> OpenRelease:
 
 
 def register(
-    store: Store, folder: Path | str, *, round: str = "0", verify_key: Path | str | None = None, name: str | None = None
+    store: Store,
+    folder: Path | str,
+    *,
+    round: str | None = None,
+    verify_key: Path | str | None = None,
+    name: str | None = None,
 ) -> str:
     """Add a release or all members of a family to a store, open for reports. Releases that were added before stay, with
     their reports.
@@ -223,7 +273,7 @@ def register(
         store: where reports go.
         folder: the folder that `Veil.save` or `Family.save` wrote; altered files are refused. A frontier.json in it is
             kept too.
-        round: the round that is opened and becomes the current one.
+        round: the round that is opened and becomes the current one; by default `first_round`.
         verify_key: a PEM file; with it, the release must be signed by that key.
         name: shown to people; by default the name of the folder.
 
@@ -242,10 +292,10 @@ def register(
     return veil.release_id
 
 
-def _add(store: Store, veil: Veil, files: Mapping[str, bytes], name: str, round: str) -> None:
-    scores = _scores(veil)
+def _add(store: Store, veil: Veil, files: Mapping[str, bytes], name: str, first: str | None) -> None:
+    scores, round = _scores(veil), round_name(first_round(veil.panel) if first is None else first, veil.panel)
     counted = scores is not None and scores.listed
-    store.add_release(veil.release_id, name=name, counted=counted, files=files, round=round_name(round))
+    store.add_release(veil.release_id, name=name, counted=counted, files=files, round=round)
 
 
 def _of_family(store: Store, id: str) -> dict[str, bytes]:
@@ -254,11 +304,12 @@ def _of_family(store: Store, id: str) -> dict[str, bytes]:
     return {name: known[name] for name in (FAMILY, FAMILY_SIGNATURE) if name in known}
 
 
-def _register_family(store: Store, place: Path, round: str, verify_key: Path | str | None, name: str) -> str:
+def _register_family(store: Store, place: Path, first: str | None, verify_key: Path | str | None, name: str) -> str:
     """Add every member, with the description of the family. If it is interrupted, it can be repeated."""
     files = all_files(place)
     family = Family.from_files(files, verify_key=verify_key, where=str(place))
     shared = {name: files[name] for name in (FAMILY, FAMILY_SIGNATURE) if name in files}
+    round = first_round(next(iter(family.members.values())).panel) if first is None else first
     known = {one.id: one for one in store.releases()}
     for member, veil in family.members.items():
         alone = known.get(veil.release_id)
@@ -281,8 +332,18 @@ def _register_family(store: Store, place: Path, round: str, verify_key: Path | s
     return family.release_id
 
 
-def round_name(name: str) -> str:
-    """The name, if it is allowed for a round; else a DataError.
+def first_round(panel: Panel | None) -> str:
+    """The round that is opened with a release: that of today, if it is planned, or the first one."""
+    if panel is None:
+        return "0"
+    try:
+        return panel.round_on(date.today())
+    except DataError:
+        return panel.rounds[0]
+
+
+def round_name(name: str, panel: Panel | None) -> str:
+    """The name, if it is allowed for a round of a release with this panel; else a DataError.
 
     HTTP clients leave out . and .. from addresses: a request that closes such a round would close its release. A
     spreadsheet computes what begins with one of = + - @, and rounds are a column of the export.
@@ -291,6 +352,10 @@ def round_name(name: str) -> str:
         raise DataError(f"a round's name is 1 to {LONGEST_TEXT} bytes of text that can be printed, without a slash.")
     if name in (".", "..") or name.startswith(("=", "+", "-", "@")):
         raise DataError("a round's name is neither . nor .., and does not begin with = + - or @.")
+    if panel is not None and name not in panel.places:
+        raise DataError(
+            f"round {printable(name)!r} is not planned: devices report in {planned_words(panel)} and in no other."
+        )
     return name
 
 

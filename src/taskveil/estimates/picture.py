@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from taskveil.arrays import Floats
 from taskveil.errors import DataError
-from taskveil.estimates.rows import Row
+from taskveil.estimates.labels import Label
+from taskveil.estimates.rows import Interval, Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,6 +72,84 @@ def draw(ax: Axes, rows: Sequence[Row], *, title: str, held: str, note: str | No
     legend_below(ax, columns=3)
     ax.annotate("people (volunteers)", (1, 1), (4, 3), "axes fraction", "offset points", fontsize=9, color="grey")
     return 6.0, 1.3 + 0.27 * float(heights.sum())
+
+
+def draw_lines(
+    ax: Axes,
+    places: Mapping[str, int],
+    lines: Sequence[tuple[Label, Mapping[str, Row], Mapping[str, Interval]]],
+    *,
+    held: str,
+) -> tuple[float, float]:
+    """Draw rows over the rounds, one below the other, each in axes of its own inside of `ax`. Returns the size in
+    inches of a figure for it alone.
+
+    Args:
+        ax: where to draw.
+        places: of the rounds, in order.
+        lines: of every row its label, its rows by round, and intervals of its smoothed line.
+        held: what the bands are.
+    """
+    most = 12  # in one picture: a page
+    finite = [
+        (label, {name: row for name, row in rows.items() if np.isfinite(row.interval[1:4]).all()}, smooth)
+        for label, rows, smooth in lines
+    ]
+    known = [one for one in finite if one[1]]
+    if not known:
+        raise DataError("there is nothing to draw: no row has an interval. Print the table instead.")
+    title = f"{len(places)} round{'s' if len(places) > 1 else ''}, bands: {held}"
+    title += "; smoothed lines with intervals, which are assumed, in orange" if any(one[2] for one in known) else ""
+    if len(known) > most:
+        title += f"; {most} of {len(known)} rows, those that change most surely"
+        order = np.argsort([-_changed(rows) for _, rows, _ in known], kind="stable")[:most]
+        known = [known[place] for place in sorted(order.tolist())]
+    names = list(places)
+    ticks = names[:: max(1, -(-len(names) // 8))]
+    ax.set_axis_off()
+    ax.set_title("\n".join(textwrap.wrap(title, 64)), fontsize=10, pad=8)
+    for place, (label, rows, smooth) in enumerate(known):
+        height = 1.0 / len(known)
+        part = ax.inset_axes((0.11, 1.0 - (place + 0.82) * height, 0.87, 0.6 * height))
+        part.grid(alpha=0.25)
+        part.spines[["top", "right"]].set_visible(False)
+        x = [places[name] for name in rows]
+        mean, low, high = np.array([row.inside()[1:4] for row in rows.values()]).T
+        assumed = any(row.assumes is not None for row in rows.values())
+        color = _ASSUMED if assumed else _MEASURED
+        part.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0, label="band")
+        part.plot(x, mean, color=color, marker="o", markersize=2.5, linewidth=1)
+        if smooth:
+            level, least, largest = np.array([one[1:4] for one in smooth.values()]).T
+            at = [places[name] for name in smooth]
+            part.plot(at, level, color=_ASSUMED, linewidth=1.4)
+            part.plot(at, least, at, largest, color=_ASSUMED, linewidth=0.8, linestyle=":")
+        part.set_xlim(min(places.values()) - 0.3, max(places.values()) + 0.3)
+        part.set_xticks([places[name] for name in ticks], ticks if place == len(known) - 1 else [])
+        part.tick_params(labelsize=8)
+        if label.kind != "number":
+            said = [label.said(value, (high - low).mean() / 2) for value in part.get_yticks()]
+            part.set_yticks(part.get_yticks(), said)
+        part.set_ylim(*_span(low, high))
+        name = textwrap.shorten(label.title, 60, placeholder="…")
+        part.set_title(f"{name} (assumed)" if assumed else name, fontsize=9, loc="left", pad=3)
+        for tick in part.get_xticklabels():
+            tick.set_rotation(30)
+            tick.set_horizontalalignment("right")
+    return 6.4, 0.7 + 1.45 * len(known)
+
+
+def _changed(rows: Mapping[str, Row]) -> float:
+    """How far the means of a row are apart, in widths of its intervals."""
+    mean, low, high = np.array([row.interval[1:4] for row in rows.values()]).T
+    return float(np.ptp(mean) / max((high - low).mean(), 1e-300))
+
+
+def _span(low: Floats, high: Floats) -> tuple[float, float]:
+    """The ends of an axis for these bands, with a margin."""
+    least, largest = float(low.min()), float(high.max())
+    margin = 0.05 * (largest - least) or 0.5
+    return least - margin, largest + margin
 
 
 def _wrapped(name: str) -> str:

@@ -169,21 +169,42 @@ class Estimate:
         """What a row of this name is of: a number, a share or a date, and its unit."""
         return next((row.label for row in self._all if name in (row.label.name, row.label.short)), Label(name))
 
-    def minus(self, earlier: Estimate) -> dict[str, tuple[Interval, ...]]:
+    def minus(self, earlier: Estimate, *, different_people: bool = False) -> dict[str, tuple[Interval, ...]]:
         """What changed since an `earlier` round: differences of the rows that both have, by kind.
 
-        Both rounds must hold reports of their own (`combined`); limits that hold at all times hold with twice the
-        error probability then.
+        Both rounds must hold reports of their own. If the same people may have reported in both, nothing is known
+        about how their two answers depend on each other. Then the limits are the smallest and the largest difference of
+        values in the two intervals, so that margins are added:
+
+        - A difference misses only if one of the two intervals does. So the error probabilities add up for every number
+          of reports (union bound): with two estimates of `confidence=0.975`, differences hold with 95%.
+        - With many reports, two estimates of 95% suffice. Their errors are jointly normal, whatever the dependence
+          within a person, and the standard deviation of a difference is at most σ + σ'. The margin z(σ + σ') is exact
+          for the worst dependence, opposite errors.
+
+        Args:
+            earlier: of the same confidence.
+            different_people: whether you know that nobody reported in both. Then the estimates are independent, and the
+                intervals are narrower: MOVER's (`combined`). Limits that hold at all times are added all the same.
+
+        Example:
+            >>> import numpy as np, taskveil as tv
+            >>> X = np.random.default_rng(0).normal(size=(200, 2))
+            >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+            >>> then, now = (tv.estimate(veil, veil.privatize(X), confidence=0.975) for _ in range(2))
+            >>> [row.name for row in now.minus(then)["attributes"]]
+            ['x0', 'x1']
         """
         if self.confidence != earlier.confidence:
             raise DataError("both rounds need the same confidence: estimate them again with the same confidence=.")
         found = {}
-        either, same = self.anytime or earlier.anytime, self.releases == earlier.releases
+        added = self.anytime or earlier.anytime or not different_people
+        same = self.releases == earlier.releases
         for kind, rows in self.groups.items():
             before = {row.label.same: row for row in earlier.groups.get(kind, ()) if same or kind not in OWN}
             changes = [
                 Interval(
-                    row.label.name, *combined(np.array([1.0, -1.0]), [row, old], either), row.assumes or old.assumes
+                    row.label.name, *combined(np.array([1.0, -1.0]), [row, old], added), row.assumes or old.assumes
                 )
                 for row, old in ((row, before[row.label.same]) for row in rows if row.label.same in before)
             ]
@@ -226,14 +247,7 @@ class Estimate:
             Measured
         """
         lines = self._lines()
-        name, *widths = (max(map(len, column)) for column in zip(*(row for row in lines if len(row) > 1), strict=True))
-        text = [
-            f"{row[0]:<{name}}  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths, strict=True))
-            if len(row) > 1
-            else row[0]
-            for row in lines
-        ]
-        return "\n".join([*text, "", *self._words()] if len(lines) > 1 else self._words())
+        return "\n".join([*aligned(lines), "", *self._words()] if len(lines) > 1 else self._words())
 
     def _lines(self) -> list[tuple[str, ...]]:
         """The cells of the table, its header first; a row of one text is the title of the rows after it."""
@@ -338,6 +352,17 @@ class Estimate:
         return draw(ax, self.rows(), title=self.source, held=self.header[2], note=self.assumes)
 
 
+def aligned(lines: Sequence[tuple[str, ...]]) -> list[str]:
+    """The lines of a table as text, with aligned cells; a line of one cell is the title of those after it."""
+    name, *widths = (max(map(len, column)) for column in zip(*(row for row in lines if len(row) > 1), strict=True))
+    return [
+        f"{row[0]:<{name}}  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths, strict=True))
+        if len(row) > 1
+        else row[0]
+        for row in lines
+    ]
+
+
 def of_family(
     members: Mapping[str, Estimate], confidence: float, *, chosen: bool, notes: Sequence[str] = ()
 ) -> Estimate:
@@ -362,13 +387,13 @@ def of_family(
     return replace(whole, members=dict(members), shares_of_people=shares, notes=(*whole.notes, *notes))
 
 
-def combined(weights: Floats, rows: Sequence[Row], anytime: bool) -> tuple[float, float, float]:
-    """Mean and limits of Σ weight · row, for independent rows: MOVER (Zou and Donner 2008). Limits that hold at all
-    times are added up, and so are those of rows without a mean."""
+def combined(weights: Floats, rows: Sequence[Row], added: bool) -> tuple[float, float, float]:
+    """Mean and limits of Σ weight · row. For independent rows: MOVER (Zou and Donner 2008). With `added`, limits are
+    added up, for rows of any dependence and for limits that hold at all times; so are those of rows without a mean."""
     mean, low, high = np.array([row[1:4] for row in rows]).T
     lower, upper = np.where(weights > 0, low, high), np.where(weights > 0, high, low)
     total = float(weights @ mean)
-    if anytime or not np.isfinite(total):
+    if added or not np.isfinite(total):
         return total, float(weights @ lower), float(weights @ upper)
     down, up = (float(np.linalg.norm(weights * (mean - limit))) for limit in (lower, upper))
     return total, total - down, total + up

@@ -40,7 +40,6 @@ Tails count in full. Binomial probabilities are scipy's; their relative errors a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,21 +133,22 @@ def dependence(local: float, blanket: float) -> float:
 
 def central_epsilon(local: float, theta: float, reports: int, delta: float) -> float:
     """The smallest ε up to `local` whose δ is proved to be at most `delta`, to four digits, rounded up."""
+    from scipy.optimize import brentq
 
-    def proved(epsilon: float) -> bool:
-        return delta_bound(epsilon, local, theta, reports, delta) <= delta
+    def excess(epsilon: float) -> float:
+        return math.log(max(delta_bound(epsilon, local, theta, reports, delta), 1e-300) / delta)
 
     # e^100 is far above any number of people: such reports hide in no crowd.
-    return local if local > 100 else _threshold(lambda epsilon: not proved(epsilon), local)[1]
-
-
-def _threshold(below: Callable[[float], bool], top: float) -> tuple[float, float]:
-    """Two numbers up to `top`, close to each other: the first is `below` or 0, the second is not or is `top`."""
-    low, high = 0.0, top
-    while high > low * (1 + 2.0**-14) and high > 2.0**-40:
-        middle = (low + high) / 2 if low else high / 8
-        low, high = (middle, high) if below(middle) else (low, middle)
-    return low, high
+    high = local
+    if local > 100 or excess(high * (1 - 2.0**-14)) > 0:
+        return local
+    while high > 2.0**-40 and excess(high / 4) <= 0:
+        high /= 4
+    if high > 2.0**-40:
+        high = min(high, float(brentq(excess, high / 4, high, rtol=2.0**-16)) * (1 + 2.0**-15))
+    while excess(high) > 0:  # what is returned is proved, whatever the search did
+        high *= 1 + 2.0**-14
+    return min(high, local)
 
 
 def delta_bound(epsilon: float, local: float, theta: float, reports: int, scale: float) -> float:
@@ -253,4 +253,8 @@ def least_epsilon(response: Response, reports: int, delta: float) -> float | Non
         found = float(chance @ _excess(numbers, (gain + loss) / 2, subtracted)) / reports
         return found * (1 - 1e-6) > delta
 
-    return _threshold(kept, response.epsilon)[0]
+    low, high = 0.0, response.epsilon
+    while high > low * (1 + 2.0**-14) and high > 2.0**-40:
+        middle = (low + high) / 2 if low else high / 8
+        low, high = (middle, high) if kept(middle) else (low, middle)
+    return low

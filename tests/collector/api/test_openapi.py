@@ -38,6 +38,7 @@ ROUTES = {
     "GET /v1/releases/{id}/{member}/client/{name}",
     "GET /v1/releases/{id}/frontier",
     "GET /v1/estimates",
+    "GET /v1/estimates/series",
     "GET /v1/export",
     "POST /v1/releases/{id}/open",
     "POST /v1/releases/{id}/close",

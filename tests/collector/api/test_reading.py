@@ -62,7 +62,7 @@ def test_beside_epsilon_stands_what_the_rounds_add_up_to(tmp_path: Path) -> None
 
         def total(*rounds: int) -> dict[str, Any]:
             spent = round_up(sum(Fraction(each) * count for each, count in zip(epsilons, rounds, strict=False)))
-            return {"rounds": sum(rounds), "epsilon": spent, "odds": times_as_likely(spent)}
+            return {"rounds": sum(rounds), "reports": sum(rounds), "epsilon": spent, "odds": times_as_likely(spent)}
 
         told = asked.ask("GET", "/v1/releases", "read").json()
         assert [one["so_far"]["rounds"] for one in told["releases"]] == [2, 1]

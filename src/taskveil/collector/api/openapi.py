@@ -12,11 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
 from taskveil.client.families import FAMILY
+from taskveil.client.panels import Panel
 from taskveil.client.reading import CLIENT
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import ProblemType
-from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, Together, merged
+from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, Together, in_all, merged, so_far
 from taskveil.collector.store import StoredRelease
 from taskveil.errors import printable
 from taskveil.estimates.assumed import Assumption, assumptions
@@ -51,11 +52,23 @@ class GuaranteeShape(Shape):
 
 
 class TogetherShape(Shape):
-    """What a person has spent who reported in all of these rounds. Budgets add up."""
+    """What a person has spent at most in these rounds. Budgets add up."""
 
     rounds: Count
+    reports: Annotated[
+        Count,
+        Field(description="How many reports a person made at most: one a round, or one in each block of a panel."),
+    ]
     epsilon: float
     odds: Annotated[str, Field(description="Even odds between two people's records become odds of at most this to 1.")]
+
+
+class PanelShape(Shape):
+    """A person reports in some of the planned rounds: once in each block of consecutive rounds, drawn by the device."""
+
+    reports: Annotated[Count, Field(description="How many blocks there are: reports of one person at most.")]
+    rounds: Annotated[list[RoundName], Field(description="The names of all planned rounds, in order.")]
+    days: Annotated[Count, Field(description="From one round to the next; 0: rounds have no dates.")]
 
 
 class ReleaseShape(Shape):
@@ -70,7 +83,11 @@ class ReleaseShape(Shape):
     reports: Count
     guarantee: GuaranteeShape
     so_far: Annotated[TogetherShape, Field(description="All rounds that it has had, also deleted ones.")]
-    planned: Annotated[TogetherShape | None, Field(description="All planned rounds; null if the operator stated none.")]
+    planned: Annotated[
+        TogetherShape | None,
+        Field(description="All planned rounds; null if neither the release nor the operator states them."),
+    ]
+    panel: Annotated[PanelShape | None, Field(description="The rounds that the release plans; null if it plans none.")]
     attributes: list[str]
     outputs: list[str]
     report_bytes: Count
@@ -198,6 +215,19 @@ class BudgetShape(Shape):
     epsilon: float
 
 
+class CrowdShape(Shape):
+    """The central guarantee of a round, for those who see its reports without order, time and sender."""
+
+    release: ReleaseId
+    epsilon: float
+    delta: float
+    reports: Annotated[Count, Field(description="Rounded down to two digits. All must be honest.")]
+    local: Annotated[float, Field(description="The ε of a report, which stays the promise.")]
+    at_least: Annotated[float | None, Field(description="A lower bound of ε, where one is known.")]
+    statement: str
+    assumes: list[str]
+
+
 class EstimateShape(Shape):
     """Population estimates: the file that `Estimate.to_json` writes, with its table as text."""
 
@@ -223,12 +253,58 @@ class EstimateShape(Shape):
         dict[str, float] | None, Field(description="Of a family from which people choose: the weights of its groups.")
     ] = None
     round: Annotated[str | None, Field(description="Null: all rounds together.")]
+    crowd: Annotated[
+        list[CrowdShape],
+        Field(
+            description="Of a single round: what all its reports reveal, for the release or each member of a family."
+        ),
+    ] = []
     rows: list[RowShape]
     since: Annotated[str | None, Field(description="The earlier round.")] = None
     changes: Annotated[
         dict[str, list[IntervalShape]] | None,
         Field(description="The changes since the earlier round, by group. Only with `since`."),
     ] = None
+
+
+class ResponseShape(Shape):
+    """A round of a series, and how many of the people who were to report did."""
+
+    round: RoundName
+    reports: Count
+    expected: Annotated[float | None, Field(description="Reports that should come; null unless `people` was given.")]
+    rate: Annotated[float | None, Field(description="reports/expected.")]
+    low: float | None
+    high: float | None
+
+
+class LineShape(Shape):
+    """A row over the rounds. Lists are in the order of the rounds; null where a round has no estimate."""
+
+    group: str
+    name: str
+    title: Annotated[str, Field(description="The name with its unit.")]
+    kind: str
+    unit: str
+    assumes: Annotated[str | None, Field(description="The assumption of the row; null if it needs none.")]
+    mean: list[float | None]
+    low: list[float | None]
+    high: list[float | None]
+    volunteers: float | None
+
+
+class SeriesShape(Shape):
+    """Rows over the rounds with bands: the file that `Series.to_json` writes."""
+
+    format: str
+    confidence: Annotated[float, Field(description="Of a row's whole band, at all planned rounds at once.")]
+    anytime: Annotated[bool, Field(description="Whether the bands stay valid however often you look.")]
+    planned: Annotated[Count, Field(description="For how many rounds the bands are valid at once.")]
+    reports_per_person: Annotated[int | None, Field(description="With a panel: the reports of a person at most.")]
+    rounds: list[ResponseShape]
+    rows: list[LineShape]
+    statement: str
+    notes: list[str]
 
 
 class ReportShape(Shape):
@@ -297,7 +373,7 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
             "rounds": list(stored.rounds),
             "reports": sum(one.reports for one in shapes),
             "guarantee": family.guarantee,
-            **totals(family.guarantee.epsilon, stored),
+            **totals(family.guarantee.epsilon, stored, found.panel),
             "outputs": list(dict.fromkeys(name for one in shapes for name in one.outputs)),
             "report_bytes": max(one.report_bytes for one in shapes),
             "client_bytes": sum(one.client_bytes for one in shapes) + len(found.files[FAMILY]),
@@ -319,10 +395,13 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
     )
 
 
-def totals(epsilon: float, stored: StoredRelease) -> dict[str, Together | None]:
-    """What the rounds so far and the planned ones add up to, at this ε for each report."""
-    planned = None if stored.planned is None else Together.of([(epsilon, stored.planned)])
-    return {"so_far": Together.of([(epsilon, stored.had)]), "planned": planned}
+def totals(epsilon: float, stored: StoredRelease, panel: Panel | None) -> dict[str, Together | None]:
+    """What the rounds so far and the planned ones add up to for one person, at this ε for each report."""
+    planned = in_all(stored, panel)
+    return {
+        "so_far": Together.of([(epsilon, *so_far(stored, panel))]),
+        "planned": None if planned is None else Together.of([(epsilon, *planned)]),
+    }
 
 
 def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
@@ -338,7 +417,8 @@ def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
             "rounds": list(stored.rounds),
             "reports": stored.reports,
             "guarantee": veil.guarantee,
-            **totals(veil.guarantee.epsilon, stored),
+            **totals(veil.guarantee.epsilon, stored, found.panel),
+            "panel": found.panel,
             "attributes": [printable(name) for name in veil.columns or veil.schema.names],
             "outputs": [] if veil.outputs is None else [printable(name) for name in veil.outputs.names],
             "report_bytes": veil.mechanism.layout.length,
@@ -448,6 +528,7 @@ REPORTS_PROBLEMS = problems(
     *TOKEN,
     ProblemType.RELEASE_UNKNOWN,
     ProblemType.ROUND_UNKNOWN,
+    ProblemType.ROUND_NOT_PLANNED,
     ProblemType.RELEASE_CLOSED,
     ProblemType.ROUND_CLOSED,
     ProblemType.WRONG_TYPE,

@@ -65,11 +65,13 @@ async def close_release(request: Request, token: Administrator, id: Id) -> Relea
 @administration.put("/rounds/{name}", summary="Open a round", responses=_OF_RELEASE)
 async def open_round(request: Request, token: Administrator, id: Id, name: Name) -> ReleaseShape:
     """Open a new or closed round and make it the current one. Other rounds do not change."""
+    collector = collector_of(request)
+    belongs(token, id, collector.releases.family_of(id))
     try:
-        round_name(name)
+        round_name(name, (await collector.either(id)).panel)
     except DataError as error:
         raise ProblemError(ProblemType.INVALID, f"name: {error}") from None
-    store = collector_of(request).store
+    store = collector.store
     return await _changed(request, token, id, f"opened round {name} of", lambda one: store.open_round(one, name))
 
 

@@ -25,15 +25,16 @@ from taskveil.collector.api.openapi import (
     ReleasesShape,
     ReleaseStatusShape,
     RoundName,
+    SeriesShape,
     StatusShape,
     TogetherShape,
     problems,
     shape_of,
 )
-from taskveil.collector.estimating import EstimateRequest
+from taskveil.collector.estimating import EstimateRequest, SeriesRequest
 from taskveil.collector.exporting import TYPES, Format, exported
 from taskveil.collector.problems import ProblemError, ProblemType
-from taskveil.collector.releases import FRONTIER, OpenRelease, Together, parts_of
+from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, Together, parts_of
 from taskveil.collector.running import Collector, collector_of
 from taskveil.collector.store import SHOWN_ID_DIGITS, StoredToken
 from taskveil.collector.tokens import belongs
@@ -53,7 +54,10 @@ def known_parameters(request: Request) -> None:
         raise ProblemError(ProblemType.INVALID, f"The parameters are {', '.join(known)}, each at most once.")
 
 
-_ASKED = (*TOKEN, ProblemType.RELEASE_UNKNOWN, ProblemType.ROUND_UNKNOWN, ProblemType.INVALID)
+_ASKED = (
+    *(*TOKEN, ProblemType.RELEASE_UNKNOWN),
+    *(ProblemType.ROUND_UNKNOWN, ProblemType.ROUND_NOT_PLANNED, ProblemType.INVALID),
+)
 
 
 @router.get(
@@ -66,7 +70,7 @@ async def releases(request: Request, token: Reader) -> ReleasesShape:
     stored = {one.id: one for one in await asyncio.to_thread(collector.store.releases)}
     found = [collector.releases.either(id) for id in _visible(collector, token)]
     listed = [shape_of(one, stored) for one in found if {part.stored.id for part in parts_of(one)} <= stored.keys()]
-    total = Together.of((one.guarantee.epsilon, one.so_far.rounds) for one in listed)
+    total = Together.of((one.guarantee.epsilon, one.so_far.rounds, one.so_far.reports) for one in listed)
     return ReleasesShape(releases=listed, together=TogetherShape.model_validate(total))
 
 
@@ -149,16 +153,54 @@ async def estimates(
     """The result of `tv.estimate`: means and shares with intervals, beside the volunteers' values. Without `round`,
     people who reported in several rounds are counted several times. An estimate that takes t seconds may be up to
     10 t seconds old."""
-    collector = collector_of(request)
-    belongs(token, release, collector.releases.family_of(release))
     if since is not None and round in (None, since):
         raise ProblemError(ProblemType.INVALID, "since: name two different rounds, as round and since.")
+    collector, found = await _asked(request, token, release, anytime, assume, round, since)
+    asked = EstimateRequest(round=round, since=since, anytime=anytime, assume=assume)
+    return Response(await collector.estimates.answer(found, asked), media_type=JSON)
+
+
+async def _asked(
+    request: Request, token: StoredToken, release: str, anytime: bool, assume: Assumption | None, *rounds: str | None
+) -> tuple[Collector, OpenRelease | OpenFamily]:
+    """The collector, and the release with these rounds; a ProblemError if the token or the assumption does not allow
+    the estimate."""
+    collector = collector_of(request)
+    belongs(token, release, collector.releases.family_of(release))
     if assume is not None and anytime:
         raise ProblemError(ProblemType.INVALID, "assume: rows with an assumption need anytime=false.")
-    found = await collector.either(release, round, since)
+    found = await collector.either(release, *rounds)
     if assume is not None and not isinstance(found, OpenRelease):
         raise ProblemError(ProblemType.INVALID, "assume: name one member of the family as release.")
-    asked = EstimateRequest(round=round, since=since, anytime=anytime, assume=assume)
+    return collector, found
+
+
+@router.get(
+    "/v1/estimates/series",
+    summary="Population estimates over the rounds",
+    response_model=SeriesShape,
+    responses=problems(*TOKEN, ProblemType.RELEASE_UNKNOWN, ProblemType.INVALID, ProblemType.TOO_FEW, ProblemType.BUSY),
+    dependencies=[Depends(known_parameters)],
+)
+async def series(
+    request: Request,
+    token: Reader,
+    release: OfRelease,
+    people: Annotated[
+        int | None, Query(ge=1, description="How many people take part: adds expected reports and response rates.")
+    ] = None,
+    anytime: Annotated[
+        bool, Query(description="True: the bands stay valid however often you look. False: for one look a round.")
+    ] = True,
+    assume: Annotated[
+        Assumption | None, Query(description="Add rows that rest on this assumption; needs anytime=false.")
+    ] = None,
+) -> Response:
+    """The result of `tv.estimate` of all rounds: every row over the rounds, with bands that are valid at all planned
+    rounds at once. Planned are the rounds of the release's panel, or those that the operator stated, or those so far.
+    It is kept like the estimates of /v1/estimates."""
+    collector, found = await _asked(request, token, release, anytime, assume)
+    asked = SeriesRequest(people=people, anytime=anytime, assume=assume)
     return Response(await collector.estimates.answer(found, asked), media_type=JSON)
 
 

@@ -59,6 +59,7 @@ export function estimates(answer, { since, all, several }) {
     hidden > 0 &&
       !all &&
       el("p", {}, el("button", { type: "button", class: "quiet", "data-all": true }, `Show all ${many(found.length, "line")}`)),
+    crowd(answer.crowd ?? []),
     el(
       "p",
       { class: "note", id: "rests" },
@@ -67,6 +68,18 @@ export function estimates(answer, { since, all, several }) {
         .join(" "),
     ),
   ];
+}
+
+/** What all reports of the round reveal to those who see them without order: a line for every release. */
+function crowd(found) {
+  return found.map(({ epsilon, delta, reports }) =>
+    el(
+      "p",
+      { class: "note crowd" },
+      `Seen without order, time and sender, ${many(reports, "honest report")} of this round reveal less about one person: `,
+      `central ε\u00a0=\u00a0${Number(epsilon.toPrecision(3))}, δ\u00a0=\u00a0${delta}. The ε of a report stays the promise.`,
+    ),
+  );
 }
 
 /** Rows by what they are of; what the release was designed for comes first. Those of a survey come with their sections. */

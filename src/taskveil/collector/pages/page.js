@@ -5,6 +5,7 @@ import { curve, noCurve } from "./curve.js";
 import { el, show } from "./dom.js";
 import { Latest } from "./latest.js";
 import { promise, rounds, tabs, title } from "./releases.js";
+import { Course } from "./series.js";
 import { state } from "./state.js";
 import { clock, fileName, many, short } from "./words.js";
 
@@ -26,6 +27,8 @@ let timer = null;
 let looking = false; // a request is running
 
 const latest = new Latest($("estimates"), { changed: (words) => say("said", words), refused: askForToken });
+const course = new Course($("series"));
+const people = new Map(); // by release id: how many take part, as typed
 const chosen = () => releases.find((release) => release.id === choice.release);
 const say = (id, text) => $(id).textContent !== text && ($(id).textContent = text);
 
@@ -34,6 +37,8 @@ const say = (id, text) => $(id).textContent !== text && ($(id).textContent = tex
 function askForToken(reason = "") {
   clearTimeout(timer);
   latest.clear();
+  course.clear();
+  people.clear();
   forget();
   say("refusal", reason);
   say("connection", "");
@@ -133,6 +138,7 @@ function draw() {
     document.title = `${release.name || short(release.id)} · taskveil collector`;
     drawChoice(release);
     latest.refresh(release, wanted(release));
+    drawCourse(release);
     drawCurve(release);
   }
   if (document.body.dataset.ready !== "true") performance.mark("ready");
@@ -185,6 +191,16 @@ function drawOpen(release) {
     open.length === 0 && el("option", { value: "" }, "none"),
   );
   $("old-round").disabled = $("end-round").disabled = open.length === 0;
+}
+
+/** The rows over the rounds, where there are enough for a line. */
+function drawCourse(release) {
+  const hidden = !release.estimates || (!release.panel && release.rounds.length < 3);
+  $("course").hidden = hidden;
+  if (hidden) return course.clear();
+  const typed = people.get(release.id) ?? "";
+  if (document.activeElement !== $("people-asked") && $("people-asked").value !== typed) $("people-asked").value = typed;
+  course.refresh(release, typed);
 }
 
 async function drawCurve(release) {
@@ -299,6 +315,12 @@ $("estimates").addEventListener("click", (event) => {
   choice.all = true;
   latest.showAll();
 });
+$("people-asked").addEventListener("change", (event) => {
+  const number = Number(event.target.value);
+  people.set(choice.release, Number.isInteger(number) && number >= 1 ? String(number) : "");
+  draw();
+});
+$("series").addEventListener("click", (event) => event.target.closest("[data-all]") && course.showAll());
 for (const button of [$("save"), $("save-csv")]) button.addEventListener("click", () => save(button.dataset.format));
 $("admin").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -308,6 +330,7 @@ $("end-round").addEventListener("click", () => operate($("old-round").value, tru
 document.addEventListener("visibilitychange", () => document.hidden || beat());
 addEventListener("hashchange", () => location.hash.startsWith("#token=") && token() && enter());
 new ResizeObserver(fitCurve).observe($("curve"));
+new ResizeObserver(() => course.fit()).observe($("course"));
 
 if (token() === null) askForToken();
 else enter();

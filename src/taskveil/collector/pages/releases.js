@@ -116,7 +116,7 @@ export function rounds(release) {
 }
 
 /** The guarantee: its number, what rounds add up to for one person, and what one report means. `all` is the sum of releases. */
-export function promise({ guarantee, so_far: soFar, planned }, releases, all) {
+export function promise({ guarantee, so_far: soFar, planned, panel }, releases, all) {
   const delta = guarantee.delta ? `, δ = ${guarantee.delta}` : "";
   return [
     el("h3", { id: "promise-title" }, "The guarantee"),
@@ -124,8 +124,15 @@ export function promise({ guarantee, so_far: soFar, planned }, releases, all) {
     el(
       "ul",
       { id: "together" },
-      el("li", {}, `A person who reported in ${soFar.rounds === 1 ? "its round" : `each of its ${soFar.rounds} rounds`} spent ${total(soFar)}.`),
-      planned && el("li", {}, `${many(planned.rounds, "planned round")} add up to ${total(planned)}.`),
+      panel
+        ? [
+            el("li", {}, `A person makes at most ${many(planned.reports, "report")} in ${many(planned.rounds, "planned round")}, in total ${total(planned)}.`),
+            el("li", {}, `In ${many(soFar.rounds, "round")} so far a person made at most ${many(soFar.reports, "report")}: ${total(soFar)}.`),
+          ]
+        : [
+            el("li", {}, `A person who reported in ${soFar.rounds === 1 ? "its round" : `each of its ${soFar.rounds} rounds`} spent ${total(soFar)}.`),
+            planned && el("li", {}, `${many(planned.rounds, "planned round")} add up to ${total(planned)}.`),
+          ],
       releases > 1 &&
         el("li", {}, `Budgets of different releases add up too: all rounds of all ${releases} releases together are ${total(all)}.`),
     ),

@@ -47,6 +47,16 @@ export function change({ mean, low, high }, kind) {
   return { text: `${signed(mean)}${unit}`, interval: `${signed(low)} … ${signed(high)}` };
 }
 
+/** A value in its unit, with as many digits as a `reach` to either side is worth. */
+export function valued(value, kind, reach) {
+  if (!Number.isFinite(value)) return "–";
+  if (kind === "date") return new Date(86_400_000 * Math.round(value)).toISOString().slice(0, 10);
+  const factor = kind === "share" ? 100 : 1;
+  const digits = reach > 0 ? Math.min(Math.max(1 - Math.floor(Math.log10(factor * reach)), 0), 8) : 2;
+  const text = (factor * value).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return `${text.replace(/^-(?=[0.]*$)/, "")}${kind === "share" ? "%" : ""}`;
+}
+
 /** A day's time, as 14:03:22. */
 export const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
 
