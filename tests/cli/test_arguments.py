@@ -103,3 +103,6 @@ def test_a_slip_in_the_target_is_refused_by_schema_as_by_design(tmp_path: Path) 
     assert "has no column 'Churned', only a, churned" in said[0]
     assert not (tmp_path / "s.json").exists()
     run("schema", path, "-o", tmp_path / "s.json", "--target", "churned")
+    path.write_text(path.read_text() + "abc,1\n")  # a cell that is refused too: the argument comes first
+    assert "column 'a' holds numbers" in one_line("schema", path, "--json", "--target", "churned")
+    assert "has no column 'Churned'" in one_line("schema", path, "--json", "--target", "Churned")

@@ -87,7 +87,7 @@ def test_sign_audit_and_an_existing_folder(home: Path) -> None:
     assert report["passed"]
     assert set(report["members"]) == {"answers", "survey"}
     both = ("--member", f"answers={home / 'a'}:1", "--member", f"survey={home / 'b'}:1")
-    assert "exists already" in run("family", home / "f", *both, code=2)
+    assert "f exists already. Choose another name, or pass --overwrite." in run("family", home / "f", *both, code=2)
     run("family", home / "f", *both, "--overwrite")
     assert tv.Family.load(home / "f").weights == {"answers": 1, "survey": 1}
     assert not (home / "f" / "family.sig").exists()

@@ -54,3 +54,37 @@ def test_values_outside_are_counted(tmp_path: Path) -> None:
         [cell.strip() for cell in line.split("│")][-4:-1] for line in said.splitlines() if "(" in line and "│" in line
     ]
     assert counts == [["99", "0", "1"], ["5", "0", "2"]]  # different, missing, outside
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_code_for_no_value_is_named_with_the_option_that_reads_it(tmp_path: Path) -> None:
+    rows = [f"{-99 if i % 20 == 0 else 18 + i % 60},{'ab'[i % 2]}" for i in range(200)]
+    (tmp_path / "p.csv").write_text("age,c\n" + "\n".join(rows) + "\n")
+    said = run("schema", tmp_path / "p.csv", "-o", tmp_path / "s.json")
+    (warning,) = [line for line in said.splitlines() if line.startswith("warning:")]
+    assert "column 'age' is -99 for 10 of 200 volunteers, far from all others." in warning
+    assert warning.endswith("If this stands for no value, pass --missing -99.")
+    run("schema", tmp_path / "p.csv", "-o", tmp_path / "t.json", "--missing", "-99")
+    assert tv.Schema.from_json(tmp_path / "t.json")["age"].missing
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("command", [("plan", "--people", "900", "--epsilons", "1"), ("design", "--epsilon", "1")])
+def test_values_that_a_schema_from_a_file_does_not_have_are_counted(command: tuple[str, ...], tmp_path: Path) -> None:
+    """The options about CSV were forgotten: dates in another form, a code for no value, a text for no value."""
+    rows = [
+        f"{1 + i % 28:02d}.03.2021;{-99 if i % 20 == 0 else 18 + i % 60};{'-' if i % 50 == 0 else 'ab'[i % 2]}"
+        for i in range(200)
+    ]
+    (tmp_path / "p.csv").write_text("since;age;c\n" + "\n".join(rows) + "\n")
+    options = ("--sep", ";", "--date-format", "%d.%m.%Y", "--missing", "-99", "--missing", "-")
+    run("schema", tmp_path / "p.csv", "-o", tmp_path / "s.json", *options)
+    name, *rest = command
+    given = [name, tmp_path / "p.csv", *([tmp_path / "r"] if name == "design" else []), *rest]
+    given += ["--schema", tmp_path / "s.json", "--survey", "--sep", ";"]
+    said = run(*given)
+    assert "note: values that --schema does not have, in 200 rows: age 10, c 4." in said
+    assert "column 'since': 200 of 200 values of volunteers do not fit its tv.Date" in said
+    assert "pass --date-format" in said
+    if name == "plan":
+        assert "note" not in run(*given, *options[2:])

@@ -15,6 +15,8 @@ from taskveil.errors import DoubtfulColumnWarning, UnusedColumnWarning
 RNG = np.random.default_rng(0)
 DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(RNG.integers(0, 1000, 900), unit="D")
 INCOMES = RNG.gamma(4.0, 800.0, 900).round(1)
+AGES = RNG.integers(18, 95, 900)
+FEW = np.arange(900) % 25 == 0
 
 
 def infer(values: Sequence[object]) -> tv.Schema:
@@ -36,6 +38,10 @@ def infer(values: Sequence[object]) -> tv.Schema:
         (1_609_459_200 + 3600 * np.arange(900), "time since 1970.*unit='s'"),
         (1000 * (1_609_459_200 + RNG.integers(0, 10**7, 900)), "time since 1970.*unit='ms'"),
         (RNG.permutation(100_000 + np.arange(900))[:600], "number of the row"),
+        (np.where(FEW, -99, AGES), r"is -99 for 36 of 900 volunteers, far .* column\.where\(column != -99\)"),
+        (np.where(FEW, -1, AGES), "is -1 for 36 of 900 volunteers"),
+        (np.where(FEW, 999, AGES), "is 999 for 36 of 900 volunteers"),
+        (np.where(FEW, 99_999, INCOMES), "is 99999 for 36 of 900 volunteers"),
     ],
 )
 def test_a_doubtful_column_is_named(values: Sequence[object], said: str) -> None:
@@ -59,6 +65,11 @@ def test_a_column_that_is_left_out_may_be_mended_too() -> None:
         np.round(INCOMES),
         RNG.integers(20_000, 90_000, 900),
         np.arange(40),
+        np.arange(900) % 31 - 1,  # a scale that begins at -1
+        np.arange(900) % 100,  # and one that ends at 99
+        np.where(np.arange(900) < 4, -99, AGES),  # too few people share it
+        np.where(FEW, 1000.0, INCOMES),  # no code
+        np.where(FEW, -99, np.arange(900) % 5),  # perhaps names of a few things
         DAYS.strftime("%Y-%m-%d"),
     ],
 )
@@ -73,3 +84,41 @@ def test_whoever_writes_the_fields_is_not_asked_again() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tv.Schema({"x": tv.Category(["04.03.2021"]), "other": tv.Number(0, 1)}).like(table)
+
+
+GERMAN = DAYS.strftime("%d.%m.%Y")
+SINCE = tv.Date("2020-01-01", "2023-01-01", missing=True)
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "said"),
+    [
+        (SINCE, GERMAN, "900 of 900 values .* its tv.Date: they count as missing. They look like dates"),
+        (SINCE, [*GERMAN[:460], *[None] * 440], "460 of 460 values"),
+        (tv.Category(["Yes", "No"]), ["yes", "no"] * 450, "900 of 900 values .* its tv.Category: .* not listed"),
+        (tv.Count(18, 94), 1000 * AGES, "900 of 900 values .* its tv.Count: they are out of range"),
+    ],
+)
+def test_volunteers_who_do_not_fit_the_given_schema_are_named(
+    field: tv.Date, values: Sequence[object], said: str
+) -> None:
+    """Without a word, such a design would take all of them for people with the same value."""
+    table = pd.DataFrame({"x": values, "other": np.linspace(0, 1, 900)})
+    schema = tv.Schema({"x": field, "other": tv.Number(0, 1)})
+    with pytest.warns(DoubtfulColumnWarning, match=f"(?s)column 'x': {said}"):
+        tv.design(table, tv.MeanTask(), epsilon=1.0, schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        (SINCE, [*DAYS[:500].strftime("%Y-%m-%d"), *GERMAN[:400]]),  # fewer than half
+        (SINCE, [None] * 450 + [*DAYS[:450].strftime("%Y-%m-%d")]),
+        (tv.Category(["A1"]), ["A1"] + [f"A{place}" for place in range(2, 901)]),  # the one that matters
+        (tv.Count(18, 20), AGES),  # bounds may cut a tail
+    ],
+)
+def test_a_schema_may_leave_out_values_on_purpose(field: tv.Date, values: Sequence[object]) -> None:
+    table = pd.DataFrame({"x": values, "other": np.linspace(0, 1, 900)})
+    schema = tv.Schema({"x": field, "other": tv.Number(0, 1)})
+    tv.design(table, tv.MeanTask(), epsilon=1.0, schema=schema)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -111,6 +112,36 @@ def test_no_report_depends_on_a_field_that_stays_on_the_device(method: str, doma
         assert not any(stays)
     if method == "constant":
         assert "Nothing can be learned" in tv.dossier(veil, people=9).content["utility"][0]["words"]
+
+
+def test_many_shares_are_a_line_for_each_question() -> None:
+    """A page of forty shares of one category would hide the other statistics. The JSON file has each of them."""
+    towns = [f"town {place:02}" for place in range(40)]
+    schema = tv.Schema({"town": tv.Category(towns), "car": tv.Flag(), "since": tv.Date("2015-01-01", "2026-01-01")})
+    rng = np.random.default_rng(0)
+    table = [{"town": rng.choice(towns), "car": bool(rng.random() < 0.3), "since": "2020-02-03"} for _ in range(300)]
+    veil = tv.design(pd.DataFrame(table), tv.SurveyTask(by="car"), epsilon=1.0, schema=schema)
+    made = tv.dossier(veil, people=5000)
+    (found,) = made.content["utility"]
+    lines = {row["name"]: row for row in found["summary"]}
+    assert set(lines) == {"town: 41 shares", "car", "since", "town by car: 82 shares", "since, not car", "since, car"}
+    shown = Reader(made.html()).text
+    assert all(row["name"] + row["expected"] + row["margin"] in shown for row in found["summary"])
+    assert f"all {len(found['margins'])} statistics" in shown
+    for line, some in (
+        (
+            lines["town: 41 shares"],
+            [row for row in found["margins"] if row["name"].startswith("town") and "," not in row["name"]],
+        ),
+        (
+            lines["town by car: 82 shares"],
+            [row for row in found["margins"] if row["name"].endswith("(within the group)")],
+        ),
+    ):
+        assert line["name"].endswith(f": {len(some)} shares")
+        widest = max(some, key=lambda row: row["share_of_range"])
+        assert line["share_of_range"] == widest["share_of_range"]
+        assert line["margin"] == f"at most {widest['margin']}"
 
 
 def test_a_model_says_what_it_lost_beside_one_answer_for_everybody() -> None:

@@ -131,6 +131,13 @@ def test_a_schema_is_enough_and_says_what_was_assumed() -> None:
         tv.plan(tv.Schema.numbers(2), tv.SurveyTask(), people=10, epsilons=[1.0])
 
 
+def test_a_mean_of_dates_in_a_group_has_the_name_of_the_field() -> None:
+    schema = tv.Schema({"since": tv.Date("2020-01-01", "2024-01-01"), "plan": tv.Category(["a", "b"])})
+    found = tv.plan(schema, tv.SurveyTask(["since"], by="plan"), people=10_000, epsilons=[2.0])
+    titles = [row.label.title for row in found.rows if row.label.kind == "date"]
+    assert titles == ["since", "since, plan=a", "since, plan=b"]
+
+
 def test_a_veil_has_a_plan_too(planned: Plan) -> None:
     veil = tv.design(X, TASK, epsilon=1.0, schema=SCHEMA)
     found = plan_of(veil, people=PEOPLE)

@@ -156,6 +156,8 @@ _OPTIONS = (
         r"without units and separators of thousands, and nothing where there is none \(in pandas .*?commas\);",
         "without units and separators of thousands (for decimal commas pass --decimal ,);",
     ),
+    (r"leave such cells empty \(in pandas column\.where\(column != (-?\d+)\)\)", r"pass --missing \1"),
+    (r"\bpass overwrite=True\b", "pass --overwrite"),
     (r"\bdomain=\.\.\. says", "--domain column=low:high says"),
     (r"List its values with tv\.Category, or drop it", "List its values in a --schema, or leave it out: --drop"),
     (r"\bwith tv\.Category\b", "in a --schema"),

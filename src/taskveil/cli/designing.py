@@ -37,7 +37,6 @@ from taskveil.cli.inputs import (
     Job,
     JobOptions,
     SurveyOptions,
-    check_target,
     check_there,
     chosen_columns,
     left_out,
@@ -93,9 +92,8 @@ def schema(
     if not as_json:
         refuse_existing(output, overwrite)
     with busy("reading", quiet=as_json):
-        table = read_volunteers(data, unused=left_out(listed, dropped, target), csv=csv)
+        table = read_volunteers(data, unused=left_out(listed, dropped, target), csv=csv, target=target)
         found = tuple(table.column_names)
-        check_target(data, target, found)
         names = chosen_columns(listed, dropped, found, tuple(name for name in found if name != target))
         inferred = tv.Schema.of(table.select(names))
     if as_json:

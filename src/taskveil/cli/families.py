@@ -9,7 +9,7 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import print_line
+from taskveil.cli.console import print_line, refuse_existing
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -34,6 +34,7 @@ def family(
     """
     if bool(member) == bool(budgets):
         raise tv.TaskveilError("name the members by --member NAME=FOLDER:WEIGHT, or by --budgets EPSILON=FOLDER.")
+    refuse_existing(out, overwrite)
     if member:
         made = tv.Family(_once([_member(one) for one in member], "--member"))
     else:

@@ -28,7 +28,7 @@ from taskveil.client.base_field import BaseField
 from taskveil.errors import DataError, TaskError
 from taskveil.jobs.csv_format import USUAL, CsvFormat
 from taskveil.records.inference import harmless_range
-from taskveil.records.tables import as_records, number_in
+from taskveil.records.tables import as_records, number_in, read_column, select
 from taskveil.tasks.costs import LossName
 from taskveil.tasks.linear import spreads
 
@@ -159,9 +159,9 @@ class Job:
         given = None if asked.schema is None else tv.Schema.from_json(asked.schema)
         model = None if asked.model is None else load_model(asked.model)
         fields = {} if given is None else dict(zip(given, given.fields.fields, strict=True))
-        table = read_volunteers(asked.data, fields, left_out(asked.columns, asked.drop, asked.target), asked.csv)
+        unused = left_out(asked.columns, asked.drop, asked.target)
+        table = read_volunteers(asked.data, fields, unused, asked.csv, asked.target)
         found = tuple(table.column_names)
-        check_target(asked.data, asked.target, found)
         y = None
         if asked.target is not None:
             table, y = with_labels(asked.data, table, asked.target)
@@ -174,6 +174,8 @@ class Job:
         schema = _schema(asked, given, X, names)
         names = list(schema.names)
         X = X[names] if hasattr(X, "iloc") else X.select(names)
+        if given is not None:
+            _note_outside(X, schema)
         about = {"X": X, "y": y, "names": tuple(names), "schema": schema}
         if asked.segment is not None:
             if asked.segment not in found:
@@ -256,6 +258,20 @@ def _schema(asked: JobOptions, given: tv.Schema | None, X: Any, names: list[str]
     return schema.replace(changed).filled(X)
 
 
+def _note_outside(X: Any, schema: tv.Schema) -> None:
+    """Say how many values of each column a schema from a file takes for others: they may be in another unit or form."""
+    columns = select(X, schema.names)
+    counts = {
+        name: schema[name].outside(read_column(column)[1])[1] for name, column in zip(schema, columns, strict=True)
+    }
+    listed = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
+    if listed:
+        note(
+            f"values that --schema does not have, in {len(X):,} rows: {listed}. Numbers and dates count as the nearest "
+            "value inside, others as not listed. Text that stands for no value: --missing."
+        )
+
+
 def _ends(text: str) -> tuple[str, str]:
     """The bounds in low:high."""
     low, _, high = text.partition(":")
@@ -312,6 +328,7 @@ def read_volunteers(
     fields: Mapping[str, BaseField] | None = None,
     unused: Callable[[str], bool] = lambda _: False,
     csv: CsvFormat = USUAL,
+    target: str | None = None,
 ) -> pa.Table:
     """The table in a CSV or Parquet file.
 
@@ -320,10 +337,14 @@ def read_volunteers(
         fields: of columns with a known field. Other columns of a CSV file are inferred.
         unused: whether a column is not used. Such a column is not checked.
         csv: how a CSV file is written.
+        target: a column that must be there. A slip in its name is said before anything about cells.
     """
     from taskveil.jobs.tables import TableFile
 
     file = TableFile.open(path, csv=csv)
+    found = file.schema.names
+    if target is not None and target not in found:
+        raise DataError(f"{path} has no column {target!r}, only {', '.join(found)}.")
     table = file.read()
     if not file.is_text:
         return table
@@ -338,12 +359,6 @@ def check_there(path: Path) -> None:
     """A DataError if there is no file or folder of this name."""
     if not path.exists():
         raise DataError(f"cannot read {str(path)!r}: there is no such file.")
-
-
-def check_target(path: Path, target: str | None, found: Sequence[str]) -> None:
-    """A DataError if the target is none of the columns that the file has."""
-    if target is not None and target not in found:
-        raise DataError(f"{path} has no column {target!r}, only {', '.join(found)}.")
 
 
 def left_out(columns: str | None, drop: str | None, target: str | None) -> Callable[[str], bool]:
@@ -401,7 +416,7 @@ def _as_dates(
                 table = table.set_column(place, name, column.cast(pa.int64()))
             continue
         if wrong.any() and known:
-            note(f"column {name!r}: cells that are no dates like {csv.example} count as missing: {int(wrong.sum())}.")
+            note(f"column {name!r}: cells that are no dates like {csv.example} count as missing: {int(wrong.sum()):,}.")
         elif wrong.any():
             raise DataError(
                 f"{path}, line {int(np.flatnonzero(wrong)[0]) + 2}: column {name!r} holds dates like {csv.example}, "
@@ -434,7 +449,7 @@ def _as_numbers(
         texts = np.array([*(number is None for number in found), False])[codes]
         numbers = np.array([*(np.nan if number is None else number for number in found), np.nan])[codes]
         if texts.any() and name in fields:
-            note(f"column {name!r}: cells that are no numbers count as missing values: {int(texts.sum())}.")
+            note(f"column {name!r}: cells that are no numbers count as missing values: {int(texts.sum()):,}.")
         elif texts.any() and texts.sum() > np.isfinite(numbers).sum():
             continue
         elif texts.any():

@@ -159,7 +159,7 @@ def _by(veil: Veil, by: str, name: str, both: Sequence[tuple[Digit, Digit]]) -> 
                 for one, other in numbers
             )
             label = _mean_label(veil, name, key)
-            yield Statistic("by", label._replace(name=f"{label.name}, {where}"), parts)
+            yield Statistic("by", label._replace(name=f"{label.short}, {where}"), parts)
         others = [(one, other) for one, other in inside if not other.ordered]
         values = dict.fromkeys(value for _, other in others for value in (*other.values, *_missing(other)))
         for value in values:

@@ -8,7 +8,7 @@ that rounding explains is not suspicious. Values beyond it are clipped to where 
 tail of the others may plausibly reach (`PLAUSIBLE`), and no closer: a tail that is heavy by nature is hardly cut.
 
 **Doubtful columns.** Warnings name columns that were probably meant to be something else: dates in another form and
-numbers that became text, timestamps and row numbers that became counts.
+numbers that became text, timestamps and row numbers that became counts, codes such as -99 that stand for no value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array, Floats, Integers
-from taskveil.client.base_field import Coded
+from taskveil.client.base_field import BaseField, Coded
 from taskveil.client.fields import Category, Count, Date, Field, Flag, Number
 from taskveil.client.values import NO_VALUE, seconds_of, text_of
 from taskveil.errors import DataError, DoubtfulColumnWarning, UnusedColumnWarning, WildRecordWarning, callers_line
@@ -52,6 +52,7 @@ INFLATION = 0.2
 _NUMBER = re.compile(r"[^\w.,+-]{0,3}[+-]?(\d{1,3}([ .,'\u00a0]\d{3})+|\d+)?([.,]\d+)?\s?[^\W\d]{0,4}[^\w.,]{0,2}")
 _POSTAL = re.compile(r"(?i)(?<![a-z])(zip|zip.?code|post.?code|postal.?code|plz|postleitzahl)(?![a-z])")
 _LEADING_ZERO = re.compile(r"0\d+")
+_NO_VALUE_CODE = re.compile(r"-[1-9]|-?(9{2,}|8{2,}|7{2,})")
 _DAY_FIRST = re.compile(r"\d{1,2}[./-]\d{1,2}[./-](\d{4}|\d{2})\b.*")
 _SEVERAL = re.compile(r"\d+([.,]\d+)?\s?[/x×:;-]\s?\d+([.,]\d+)?")
 
@@ -110,6 +111,7 @@ def _number(name: str, of: ColumnType, values: Floats) -> Number | Count | None:
     if len(there) == 0:
         return None
     doubt_few(name, len(there), len(values))
+    doubt_code(name, there)
     low, high = _rounded(*_range(name, there))
     if of.holds == "whole" and low >= 0 and high <= 2**53:
         doubt_count(name, there)
@@ -253,6 +255,46 @@ def doubt_few(name: str, there: int, rows: int) -> None:
         _warn(
             f"only {there} of {rows} volunteers have a value of {name!r}. Its bounds are theirs, and everybody can "
             "read them. Give bounds of your own (tv.Number, tv.Date), or leave the column out."
+        )
+
+
+def doubt_code(name: str, there: Floats) -> None:
+    """Warn if the smallest or the largest of finite values (N,) looks like a code for no value, such as -99 or 9999.
+
+    Such a code is shared by enough volunteers and lies apart from all others: the gap beside it is more than twice as
+    wide as every other gap. A scale that begins at -1 or ends at 99 has no such gap.
+    """
+    different, counts = np.unique(there, return_counts=True)
+    if len(different) < FEWEST_VALUES + 2:  # perhaps names of a few things
+        return
+    for end, near, others in ((0, 1, different[1:]), (-1, -2, different[:-1])):
+        code = f"{different[end]:.0f}" if different[end] == np.floor(different[end]) else ""
+        apart = abs(different[end] - different[near]) / 2 > np.diff(others).max()
+        if apart and counts[end] >= FEWEST_ALIKE and _NO_VALUE_CODE.fullmatch(code):
+            _warn(
+                f"column {name!r} is {code} for {counts[end]:,} of {len(there):,} volunteers, far from all others. If "
+                f"this stands for no value, leave such cells empty (in pandas column.where(column != {code}))."
+            )
+
+
+def doubt_fit(name: str, field: BaseField, values: ColumnValues) -> None:
+    """Warn if most of the volunteers' values (N,) are none of the field's kind, or if none is a value of the field.
+
+    A category may list a few of many values on purpose, and bounds may cut a tail: some values outside are no mistake.
+    """
+    if isinstance(values, Coded):
+        empty, rows = int((values.codes < 0).sum()), len(values.codes)
+    else:
+        empty = values.count(None) if isinstance(values, list) else int((values != values).sum())  # NaN and NaT
+        rows = len(values)
+    missing, outside = field.outside(values)
+    there, other = rows - empty, missing - empty
+    if 2 * other > there or 0 < there == other + outside:
+        fate = "they count as missing" if 2 * other > there else "they are out of range, not listed or of another kind"
+        hint = resembles(values) if isinstance(values, Coded) else ""
+        _warn(
+            f"column {name!r}: {other + outside:,} of {there:,} values of volunteers do not fit its "
+            f"tv.{type(field).__name__}: {fate}. {hint or 'Correct the table or the schema.'}"
         )
 
 

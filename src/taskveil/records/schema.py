@@ -27,7 +27,7 @@ from taskveil.client.device import Fields, is_row
 from taskveil.client.reading import FIELDS
 from taskveil.errors import DataError, DoubtfulColumnWarning, callers_line, printable
 from taskveil.notebooks import summary
-from taskveil.records.inference import FEWEST_VALUES, dated, infer, needs_schema, rounded_middle, with_other
+from taskveil.records.inference import FEWEST_VALUES, dated, doubt_fit, infer, needs_schema, rounded_middle, with_other
 from taskveil.records.tables import (
     ColumnType,
     Library,
@@ -143,7 +143,11 @@ class Schema:
             if printable(name) != name:
                 raise DataError(f"the name of column {printable(name)!r} has a control character: rename the column.")
         if given is not None:
-            return given.like(X).filled(X)
+            schema = given.like(X).filled(X)
+            if library_of(X) != "array":
+                for name, column in zip(schema, select(X, schema.names), strict=True):
+                    doubt_fit(name, schema[name], read_column(column)[1])
+            return schema
         if needs_schema(X):
             return cls.of(X)
         return cls.numbers(column_names(X) or as_records(X).shape[1], library=library_of(X))

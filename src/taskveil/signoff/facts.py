@@ -13,7 +13,7 @@ from taskveil.signoff.evidence import Signature
 from taskveil.signoff.fields import fields_of
 from taskveil.signoff.odds import budget, gains, level, meaning
 from taskveil.signoff.texts import BY_HAND, CHOICE, COLLECTOR, NOT_PROTECTED, PEOPLE_SEE, ROLES, TRAINING
-from taskveil.sweeps.planning import margin_text, plan_of
+from taskveil.sweeps.planning import Expected, margin_text, plan_of
 from taskveil.tasks import MeanTask, ModelTask, MultiTask, SurveyTask
 from taskveil.veil import Family, Veil
 from taskveil.veil.accounting import Cost, compose, reports_within
@@ -286,7 +286,7 @@ def _crowd(release: Veil | Family, people: int | None) -> list[dict[str, Any]]:
 
 def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
     """The expected margins of a survey or of means; the measured losses of a design for single people."""
-    found: dict[str, Any] = {"member": name, "people": people, "margins": [], "losses": [], "words": ""}
+    found: dict[str, Any] = {"member": name, "people": people, "margins": [], "summary": [], "losses": [], "words": ""}
     if veil.method == "constant":
         found["words"] = "Nothing can be learned: the design found no report that beats one answer for everybody."
     elif isinstance(veil.task, SurveyTask | MeanTask):
@@ -296,15 +296,14 @@ def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
             found["words"] = "The release keeps no sums over its volunteers, so the margins of its means are not known."
         else:
             plan = plan_of(veil, people=people)
-            found["margins"] = [
-                {
-                    "name": row.label.title,
-                    "expected": row.label.said(row.value, row.margin(people)),
-                    "margin": margin_text(row, people),
-                    "share_of_range": row.margin(people) / row.width if row.width > 0 else 0.0,
-                }
-                for row in plan.rows
-                if row.label.shown
+            rows = [row for row in plan.rows if row.label.shown]
+            found["margins"] = [_margin(row.label.title, [row], people) for row in rows]
+            together: dict[str, list[Expected]] = {}
+            for row in rows:
+                together.setdefault(_question(row), []).append(row)
+            found["summary"] = [
+                _margin(some[0].label.title if len(some) == 1 else f"{name}: {len(some)} shares", some, people)
+                for name, some in together.items()
             ]
             found["words"] = (
                 f"With {people:,} people in a round, 95% of the estimates lie within the margin of the true value. "
@@ -327,6 +326,31 @@ def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
             "here."
         )
     return found
+
+
+def _question(row: Expected) -> str:
+    """What a statistic is about; all shares of one question have the same text."""
+    match row.label.key:
+        case ("shares" | "histograms", name, *_):
+            return f"{name}"
+        case ("by", by, _, name, _):
+            return f"{name} by {by}"
+        case ("pairs", first, second, *_):
+            return f"{first} and {second}"
+    return row.label.title
+
+
+def _margin(name: str, rows: list[Expected], people: int) -> dict[str, Any]:
+    """The expected values of some statistics, and the widest of their margins."""
+    wide = max(rows, key=lambda row: row.margin(people) / row.width if row.width > 0 else 0.0)
+    ends = [min(rows, key=lambda row: row.value), max(rows, key=lambda row: row.value)]
+    values = dict.fromkeys(one.label.said(one.value, one.margin(people)) for one in ends)
+    return {
+        "name": name,
+        "expected": " to ".join(values),
+        "margin": margin_text(wide, people) if len(rows) == 1 else f"at most {margin_text(wide, people)}",
+        "share_of_range": wide.margin(people) / wide.width if wide.width > 0 else 0.0,
+    }
 
 
 def _checklist(content: Mapping[str, Any]) -> list[dict[str, Any]]:

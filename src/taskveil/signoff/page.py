@@ -202,16 +202,15 @@ def _utility(one: Content) -> str:
     title = f"<h3>{_text(one['member'])}</h3>" if one["member"] else ""
     parts = [title, _paragraph(one["words"])]
     if one["margins"]:
-        widest = sorted(one["margins"], key=lambda row: -row["share_of_range"])[:MOST_ROWS]
-        shown = [row for row in one["margins"] if row in widest]
+        listed = one["margins"] if len(one["margins"]) <= MOST_ROWS else one["summary"]
+        widest = sorted(listed, key=lambda row: -row["share_of_range"])[:MOST_ROWS]
+        shown = [row for row in listed if row in widest]
         rows = [(row["name"], row["expected"], row["margin"]) for row in shown]
         parts.append(_table(("statistic", "expected", "95% margin"), rows))
-        if len(shown) < len(one["margins"]):
-            parts.append(
-                _paragraph(
-                    f"The {len(shown)} widest of {len(one['margins'])} margins. The JSON file has all of them.", "quiet"
-                )
-            )
+        if len(listed) < len(one["margins"]) or len(shown) < len(listed):
+            which = f"The {len(shown)} widest lines. " if len(shown) < len(listed) else ""
+            said = f"{which}The JSON file has the margins of all {len(one['margins'])} statistics."
+            parts.append(_paragraph(said, "quiet"))
     if one["losses"]:
         losses = [
             ("this release" if row["chosen"] else "one answer for everybody, without reports", f"{row['loss']:.4g}")
@@ -347,7 +346,7 @@ svg .all { fill: var(--all); }
   html { font-size: 10pt; }
   body { font-size: 1rem; max-width: none; padding: 0; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  h2, h3 { break-after: avoid; }
+  h2, h3, p:has(+ blockquote) { break-after: avoid; }
   h2 { margin-top: 1.4rem; }
   tr, li, figure, blockquote, .callout, .glance { break-inside: avoid; }
   section:last-child { break-inside: avoid; }
