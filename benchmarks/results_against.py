@@ -38,8 +38,9 @@ class Point:
         return self.new / self.old
 
 
-def read(path: Path) -> dict[str, Losses]:
-    """The losses of our designs in every experiment of a page; those on random splits are designs of their own."""
+def read(path: Path, wanted: tuple[str, ...] = DESIGNS) -> dict[str, Losses]:
+    """The losses of designs with these beginnings of their names in every experiment of a page; those on random splits
+    are designs of their own."""
     found: dict[str, Losses] = {}
     experiment, epsilons = "", {}
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -50,7 +51,7 @@ def read(path: Path) -> dict[str, Losses]:
             epsilons = {
                 place: float(cell.removeprefix("ε = ")) for place, cell in enumerate(cells) if cell.startswith("ε = ")
             }
-        elif line.startswith("|") and cells[0].startswith(DESIGNS) and "%" not in line:
+        elif line.startswith("|") and cells[0].startswith(wanted) and "%" not in line:
             name = cells[0].removesuffix("†").strip() + (", random splits" if "±" in line else "")
             numbers = {epsilon: re.match(r"\d[-+.\de]*", cells[place]) for place, epsilon in epsilons.items()}
             losses = {epsilon: float(number[0]) for epsilon, number in numbers.items() if number}

@@ -132,6 +132,22 @@ def survey(printed: str) -> None:
     assert re.search(r"refused: .*tv\.estimate", printed)
 
 
+def wages(printed: str) -> None:
+    """The scales of the paper, and errors that follow from them."""
+    (truth,) = numbers(r"truly (\S+):", printed)
+    margins = []
+    scales = {"age and wage": "noise of scale 20.0", "alone": "noise of scale 10.0", "MeanTask": "no Laplace noise"}
+    for name, scale in scales.items():
+        pattern = rf"{name}: {scale}, (\S+) ± (\S+); for Alice and Bob alone about ± (\S+)"
+        mean, margin, alone = numbers(pattern, printed)
+        assert abs(mean - truth) < 3 * margin  # six standard errors
+        assert alone > 10  # wages span 10: two people's mean is unknown
+        margins.append(margin)
+    agnostic, aware, ours = margins
+    assert 1.8 < agnostic / aware < 2.2
+    assert ours < 0.85 * aware
+
+
 CHECKS: dict[str, Callable[[str], None]] = {
     check.__name__: check
     for check in (
@@ -146,6 +162,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
         audit_a_release,
         segments,
         survey,
+        wages,
     )
 }
 

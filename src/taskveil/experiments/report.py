@@ -91,6 +91,12 @@ def published_points(experiment: str, series: str) -> dict[float, tuple[float, f
     return {point["epsilon"]: (point["loss"], point["ci95"]) for point in published(experiment)[series]}
 
 
+def published_curve(experiment: str, design: str) -> dict[float, tuple[float, float]]:
+    """{ε: (loss, half width)} of one of the three designs that the paper compares, in the figure where it does."""
+    series = design if design in published(experiment) else f"{design}_Z3"
+    return published_points(experiment, series)
+
+
 def table(title: str, rows: Iterable[ResultRow]) -> Table:
     """Designs down, budgets across; the published value under ours where there is one."""
     rows = list(rows)
@@ -124,8 +130,7 @@ def published_order(experiment: str, rows: Iterable[ResultRow]) -> tuple[int, in
     ours = {(row.design, row.epsilon): row.loss for row in rows if row.as_published}
     theirs: dict[tuple[str, float], tuple[float, float]] = {}
     for design in ("task_aware", "task_agnostic", "privacy_agnostic"):
-        series = design if design in published(key) else f"{design}_Z3"
-        theirs |= {(design, epsilon): point for epsilon, point in published_points(key, series).items()}
+        theirs |= {(design, epsilon): point for epsilon, point in published_curve(key, design).items()}
     pairs = [
         (one, other)
         for one, other in combinations(theirs, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from taskveil.experiments.headlines import headline_lines
 from taskveil.experiments.parts import measured_at
 from taskveil.experiments.report import SHARES, ResultRow, captured_shares, published_order
 from taskveil.experiments.runs import Run
@@ -62,11 +63,12 @@ OTHER_SPLITS = (
 
 
 def write_summary(path: Path, finished: Sequence[Run]) -> None:
-    """One table per experiment: designs down, budgets across, the published value under ours; then the honest rows on
-    random splits."""
+    """The paper's percentages; then one table per experiment: designs down, budgets across, the published value under
+    ours; then the honest rows on random splits."""
     names, seeds = " ".join(run.name for run in finished), max(run.seeds for run in finished)
     count = max(len(run.splits) for run in finished)
     text = [INTRODUCTION.format(names=names, seeds=seeds, splits=f" --splits {count}" if count else "")]
+    text += headline_lines({run.name: run.rows for run in finished})
     for run in finished:
         text += [f"## {run.name}", "", _measured(run), ""]
         text += [NOTES[run.name], ""] if run.name in NOTES else []

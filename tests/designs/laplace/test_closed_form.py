@@ -55,6 +55,35 @@ def test_the_bounds_enclose_the_numerical_optimum() -> None:
         assert best * (1 - 1e-6) <= veil.loss(X).mean <= bounds.upper
 
 
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_the_sphere_in_the_theorems_proof_has_the_radius_root_n(n: int) -> None:
+    """docs/theory/corrections.md: the proposition gives the loss on that sphere, not on the proof's; radii cancel."""
+    rng = np.random.default_rng(n)
+    directions = rng.normal(size=(200_000, n))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    eigenvalues = np.sort(rng.exponential(size=n))[::-1]
+    epsilon = 4.0
+
+    def loss(radius: float) -> float:
+        """Of the proposition's encoder, its noise and the best decoder, on the sphere of this radius."""
+        covariance = np.cov(radius * directions.T)
+        assert covariance == pytest.approx(radius**2 / n * np.eye(n), abs=0.02 * radius**2 / n)  # 8 standard errors
+        v = 8 * radius**2 / epsilon**2
+        squared = np.zeros(n)
+        found = water_filling(eigenvalues, v)
+        squared[: len(found)] = found
+        E = np.diag(np.sqrt(squared))
+        kept = covariance @ E @ np.linalg.solve(E @ covariance @ E + v * np.eye(n), E @ covariance)
+        return float(eigenvalues @ np.diag(covariance - kept))
+
+    root, papers = np.sqrt(n), 2.0 ** (n - 1)
+    assert loss(root) == pytest.approx(ball_loss(eigenvalues, root, epsilon), rel=0.02)
+    assert loss(papers) > 1.2 * ball_loss(eigenvalues, papers, epsilon)
+    for r_min in (0.3, 2.0):  # the scaled domain contains the sphere of either radius, and the bound is the same
+        bounds = [ball_loss(eigenvalues, radius, radius / r_min * epsilon) for radius in (root, papers)]
+        assert bounds == pytest.approx([ball_loss(eigenvalues, r_min, epsilon)] * 2, rel=1e-12)
+
+
 @pytest.mark.parametrize("rest", theory.SETTINGS)
 @pytest.mark.parametrize("name", theory.DESIGNS)
 def test_closed_forms_equal_exact_and_simulated_losses(name: str, rest: float) -> None:
