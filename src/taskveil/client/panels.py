@@ -35,8 +35,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from typing import Any
 
 from taskveil.client import entropy
 from taskveil.client.promise import rounded_up, times_as_likely
@@ -107,14 +108,20 @@ class Panel:
         """The first block that has not begun before a round: with it, a device that joins in this round begins."""
         return -(-place * self.reports // len(self.rounds))
 
-    def round_on(self, day: date) -> str:
-        """The round that a day belongs to; a DataError outside of all rounds, or if rounds have no dates."""
+    def round_on(self, day: date | str) -> str:
+        """The round that a day belongs to; a DataError outside of all rounds, or if rounds have no dates.
+
+        Args:
+            day: a date, or text such as "2026-11-16". Of a time with a time zone, the day in universal time, as in
+                browsers; clocks that change for summer do not matter then. Of a time without one, its own day.
+        """
         if not self.days:
             raise DataError("the rounds of this release have names without dates: name the round.")
-        place = (day - date.fromisoformat(self.rounds[0])).days // self.days
+        asked = _day(day)
+        place = (asked - date.fromisoformat(self.rounds[0])).days // self.days
         if not 0 <= place < len(self.rounds):
             raise DataError(
-                f"no round is planned for {day}: the first begins on {self.rounds[0]}, and the last takes "
+                f"no round is planned for {asked}: the first begins on {self.rounds[0]}, and the last takes "
                 f"{self.days} days from {self.rounds[-1]} on."
             )
         return self.rounds[place]
@@ -181,6 +188,16 @@ def dated(first: str, days: int, count: int) -> list[str]:
         return [(start + timedelta(days=days * place)).isoformat() for place in range(count)]
     except (ValueError, OverflowError) as error:
         raise DataError(f"rounds begin on a date such as 2026-11-16, got {first!r}: {error}.") from None
+
+
+def _day(given: Any) -> date:
+    """The day of a date, a time or a text."""
+    try:
+        if isinstance(given, datetime) and given.tzinfo is not None:
+            given = given.astimezone(UTC)
+        return date(given.year, given.month, given.day) if isinstance(given, date) else date.fromisoformat(given)
+    except (TypeError, ValueError, OverflowError):  # "no time" of a table is a date too, and its year no number
+        raise DataError(f"a day is a date such as 2026-11-16, got {given!r}.") from None
 
 
 def _length(name: str) -> int:
