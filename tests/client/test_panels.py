@@ -41,6 +41,7 @@ def test_blocks_cut_the_rounds(count: int, total: int) -> None:
     assert [name for block in range(count) for name in panel.block_rounds(block)] == list(panel.rounds)
     sizes = Counter(blocks).values()
     assert max(sizes) - min(sizes) <= 1
+    assert panel.longest == max(sizes)
     for place in range(total):  # the blocks that have not begun before this round
         assert panel.first_block(place) == sum(panel.start(block) < place for block in range(count))
 

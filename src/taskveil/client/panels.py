@@ -95,6 +95,11 @@ class Panel:
         """The block that a round belongs to."""
         return ((place + 1) * self.reports - 1) // len(self.rounds)
 
+    @property
+    def longest(self) -> int:
+        """How many rounds the longest block has: one person in so many reports in each of its rounds."""
+        return -(-len(self.rounds) // self.reports)
+
     def block_rounds(self, block: int) -> tuple[str, ...]:
         """The names of the rounds of a block."""
         return self.rounds[self.start(block) : self.start(block + 1)]

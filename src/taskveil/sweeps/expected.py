@@ -43,8 +43,8 @@ class Expected:
 
     @property
     def share(self) -> float:
-        """The share of people who report in one round."""
-        return 1.0 if self.over_time is None else self.reports / self.over_time.total
+        """The share of people who report in one round; of rounds in blocks of two lengths, in one of a longer block."""
+        return 1.0 if self.over_time is None else 1.0 / self.over_time.panel(self.reports).longest
 
     def margin(self, people: int) -> float:
         """Half the width of a 95% interval of one round with so many people, in the unit of the statistic; 0.02 of a
