@@ -34,6 +34,7 @@ This module ships to devices: numpy and the standard library only.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -153,12 +154,13 @@ class Panel:
             pass
         raise LedgerError("the ledger was altered: it holds drawn rounds that no device draws. No report was made.")
 
-    def statement(self, epsilon: float, joined: int | None) -> str:
+    def statement(self, epsilon: float, joined: int | None, others: Sequence[float] = ()) -> str:
         """What all reports of one person reveal together, in words.
 
         Args:
             epsilon: what one report costs.
             joined: how many rounds were drawn when this device joined; None if it has not joined.
+            others: what reports cost that were made with another ε.
         """
         count = self.reports if joined is None else joined
         period = f" (every {self.days} days)" if self.days > 1 else " (every day)" if self.days else ""
@@ -170,7 +172,7 @@ class Panel:
         when = "When you join, the device draws" if joined is None else "When you joined, the device drew"
         times = "once" if count == 1 else f"{count} times"
         every = "this report" if count == 1 else "all these reports together"
-        total = times_cost(epsilon, count)
+        total = together_cost(epsilon, count, others)
         return (
             f"You will be asked {times} in {len(self.rounds)} rounds{period}. {when} the rounds at random, before it "
             "looked at any record, and keeps them to itself; a round without a report says nothing about you. Whatever "
@@ -184,6 +186,19 @@ def times_cost(epsilon: float, count: int) -> float:
     """What `count` reports cost together: the least double that is not below count · ε."""
     total = count * epsilon
     return total if math.fsum([*[epsilon] * count, -total]) <= 0 else math.nextafter(total, math.inf)
+
+
+def together_cost(epsilon: float, count: int, others: Sequence[float] = ()) -> float:
+    """What `count` reports cost together, of which some cost something else than `epsilon`; never below the sum.
+
+    Args:
+        epsilon: what each of the rest costs.
+        count: how many there are in all.
+        others: the costs of those that are not `epsilon`.
+    """
+    parts = [times_cost(epsilon, max(count - len(others), 0)), *others]
+    total = math.fsum(parts)
+    return total if math.fsum([*parts, -total]) <= 0 else math.nextafter(total, math.inf)
 
 
 def dated(first: str, days: int, count: int) -> list[str]:
