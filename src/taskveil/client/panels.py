@@ -99,7 +99,7 @@ class Panel:
     @property
     def longest(self) -> int:
         """How many rounds the longest block has: one person in so many reports in each of its rounds."""
-        return -(-len(self.rounds) // self.reports)
+        return longest_block(self.reports, len(self.rounds))
 
     def block_rounds(self, block: int) -> tuple[str, ...]:
         """The names of the rounds of a block."""
@@ -180,6 +180,11 @@ class Panel:
             f"into odds of at most {times_as_likely(total)} to 1 (ε = {rounded_up(total)}). After the last round this "
             "ends: to join again would be a new release with a new budget."
         )
+
+
+def longest_block(reports: int, rounds: int) -> int:
+    """How many rounds the longest block has, if so many rounds are cut into `reports` blocks."""
+    return -(-rounds // reports)
 
 
 def times_cost(epsilon: float, count: int) -> float:
