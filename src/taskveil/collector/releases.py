@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -340,7 +340,7 @@ def first_round(panel: Panel | None) -> str:
     if panel is None:
         return "0"
     try:
-        return panel.round_on(date.today())
+        return panel.round_on(datetime.now(UTC))  # as browsers count
     except DataError:
         return panel.rounds[0]
 
