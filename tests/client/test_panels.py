@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import taskveil as tv
+from taskveil.auditing.over_time import _Memory
 from taskveil.client import Client
 from taskveil.client.families import DRAWN, DeviceFamily, Member
 from taskveil.client.ledger import Ledger
@@ -95,6 +96,19 @@ def test_every_round_of_a_block_is_drawn_equally_often() -> None:
         assert sum(counts[place] for place in places) == 2100
         expected = 2100 / len(places)
         assert all(abs(counts[place] - expected) < 5.5 * expected**0.5 for place in places)
+
+
+def test_devices_that_are_often_off_report_late_in_a_block(veil: tv.Veil) -> None:
+    """Off in 60% of the rounds: in round t of a block a device of those that are due reports with 1 − 0.6^t."""
+    panel, rng, people = Panel(reports=1, rounds=NAMES[:4], days=0), np.random.default_rng(6), 4000
+    device, counts = replace(veil, panel=panel).device, np.zeros(4, dtype=int)
+    for _ in range(people):
+        with Client(device=device, release=bytes(32), ledger=_Memory(), cap=None) as one:
+            one.enrol(NAMES[0])
+            for place in np.flatnonzero(rng.random(4) >= 0.6).tolist():
+                counts[place] += one.report(np.zeros(6), round=NAMES[place]) is not None
+    expected = people / 4 * (1 - 0.6 ** np.arange(1, 5))
+    assert (np.abs(counts - expected) < 5.5 * np.sqrt(expected)).all(), counts
 
 
 def test_drawn_rounds_survive_and_are_never_drawn_twice(veil: tv.Veil, tmp_path: Path) -> None:

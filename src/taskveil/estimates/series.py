@@ -84,7 +84,8 @@ class Series:
     of their probabilities, whether or not they depend on each other. T is fixed before the first round, so that this
     holds for the line after any number of rounds: rounds without an interval cannot miss. With `anytime`, each
     interval holds at all times at once, and so does the line while reports still arrive. As the other measured rows,
-    a row describes the people whose devices drew the round, a random sample of all who take part.
+    a row describes the people who report in the round: those whose devices drew it, a random sample of all who take
+    part, without devices that were off, and with those that were off in an earlier drawn round of the block.
 
     Example:
         >>> import numpy as np, taskveil as tv
