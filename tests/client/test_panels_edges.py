@@ -92,6 +92,18 @@ def test_other_releases_in_the_ledger_count_against_the_cap(tmp_path: Path) -> N
         assert one.spent().so_far == one.spent().lifetime
 
 
+def test_a_second_year_needs_a_larger_cap(tmp_path: Path) -> None:
+    """The cap counts what the first release spent: by default nothing is left for the next."""
+    for release, cap in ((RELEASE, None), (b"n" * 32, None), (b"n" * 32, 4 * EPSILON)):
+        with client(tmp_path / "l", small_panel(2, 2), cap=cap, release=release) as one:
+            if release != RELEASE and cap is None:
+                with pytest.raises(BudgetSpentError):
+                    answered(one, 0, 1)
+                continue
+            assert None not in [answered(one, place, 1) for place in range(2)]
+            assert one.spent() == one.spent().lifetime
+
+
 def made_in_the_first_block(ledger: Path, copies: Path) -> int:
     """Joins, copies the ledger and reports in the first block; the round of the report."""
     shutil.copy2(ledger, copies / "empty")
