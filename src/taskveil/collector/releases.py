@@ -294,6 +294,9 @@ def register(
 
 def _add(store: Store, veil: Veil, files: Mapping[str, bytes], name: str, first: str | None) -> None:
     scores, round = _scores(veil), round_name(first_round(veil.panel) if first is None else first, veil.panel)
+    for planned in () if veil.panel is None else veil.panel.rounds:
+        # A round that cannot be opened would take the reports of nobody, and devices would spend their budget on it.
+        round_name(planned, veil.panel)
     counted = scores is not None and scores.listed
     store.add_release(veil.release_id, name=name, counted=counted, files=files, round=round)
 
