@@ -83,7 +83,7 @@ class Guarantee:
     def statement(self) -> str:
         """The promise in words that need no mathematics."""
         one = statement(self.epsilon, self.delta, self.enforced_by)
-        return one if self.panel is None else f"{one} {self.panel.statement(self.epsilon, None)}"
+        return one if self.panel is None else f"{one} {self.panel.statement(self.epsilon, None, self.delta)}"
 
     @property
     def in_a_sentence(self) -> str:

@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from taskveil.arrays import Floats
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import Laplace
-from taskveil.client.regions import BoxRegion, Region
+from taskveil.client.regions import BoxRegion, L1Region
 from taskveil.designs.domain import box_region, image_region
 from taskveil.designs.moments import LinearProblem, Moments
 from taskveil.designs.selection import one_thread
@@ -38,7 +38,7 @@ def build_linear(
     weights: Floats,
     offset: Floats | None = None,
     method: str,
-    region: Region | None = None,
+    region: L1Region | None = None,
     decoder: AffineDecoder | None = None,
 ) -> Veil:
     """A veil that encodes φ = weights x + offset.
