@@ -29,10 +29,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
+from taskveil.client.concentrated import best_order, epsilon_bound
 from taskveil.client.mechanisms import Response
 from taskveil.client.promise import in_a_sentence, round_up, rounded_up
 from taskveil.errors import BudgetError
@@ -196,40 +196,14 @@ def _concentrated_epsilon(costs: Sequence[Cost], delta: float) -> float:
     for added in ([cost for cost in costs if cost.rho is not None], [cost for cost in costs if cost.concentrated]):
         others = [cost for cost in costs if cost not in added]
         left = Fraction(delta) - sum((Fraction(cost.delta) * cost.times for cost in others), Fraction(0))
-        if added and left > 0:
+        if added and left > 2.0**-100:
             rho = sum(((cost.concentrated or Fraction(0)) * cost.times for cost in added), Fraction(0))
             beside = sum((Fraction(cost.epsilon) * cost.times for cost in others), Fraction(0))
-            least = min(least, round_up(beside + Fraction(epsilon_of(rho, left))))
+            # What holds for a smaller δ holds: for one that is a double, and within the bounds of `epsilon_bound`.
+            kept = max(2.0**-100, min(0.5, math.nextafter(float(left), 0.0)))
+            found = epsilon_bound(rho, kept, best_order(float(rho), kept))
+            least = min(least, round_up(beside + Fraction(found)))
     return least
-
-
-def epsilon_of(rho: Fraction, delta: Fraction) -> float:
-    """The ε that ρ-zCDP keeps at this δ, rounded up: by the formula of the module, at the best order that is found.
-
-    Args:
-        rho: above 0.
-        delta: between 0 and 1.
-    """
-    from scipy.optimize import minimize_scalar
-
-    r, chance = float(rho), -math.log(float(delta))
-
-    def bound(log_order: float) -> float:  # in doubles, to find the order; the logarithm is that of α − 1
-        less = math.exp(log_order)
-        return (less + 1) * r - math.log1p(1 / less) + (chance - math.log1p(less)) / less
-
-    middle = math.log(math.sqrt((chance + 1) / max(r, 1e-300)))
-    order = Decimal(math.exp(minimize_scalar(bound, bounds=(middle - 6, middle + 6), method="bounded").x)) + 1
-    context = Context(prec=60)
-    logs = context.add(context.ln(context.divide(delta.numerator, delta.denominator)), context.ln(order))
-    exact = context.add(
-        context.multiply(order, context.divide(rho.numerator, rho.denominator)),
-        context.subtract(
-            context.ln(context.subtract(1, context.divide(1, order))), context.divide(logs, context.subtract(order, 1))
-        ),
-    )
-    # Sixty digits, of numbers below 10^20: what they lack of the exact value is far below 10^-30.
-    return max(0.0, round_up(Fraction(exact) + Fraction(1, 10**30)))
 
 
 def _composed_epsilon(costs: Sequence[Cost], delta: float, mean: float) -> float:

@@ -117,6 +117,20 @@ def as_epsilon(epsilon: Any) -> float:
     return value
 
 
+def as_delta(delta: Any) -> float:
+    """The probability with which ε may fail: 0, or a number for which noise can be made."""
+    try:
+        value = math.nan if isinstance(delta, bool) else float(delta)
+    except (OverflowError, TypeError, ValueError):
+        value = math.nan
+    if value != 0 and not 2.0**-100 <= value <= 0.5:
+        raise BudgetError(
+            "delta is the probability with which epsilon may fail: 0, or a number from 2^-100 to 1/2, for example "
+            f"1e-6; got {delta!r}."
+        )
+    return value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """`client_bytes` of the client folder, `report_bytes` of one report's numbers, and `operations` (products,
