@@ -117,7 +117,8 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         if cap is not None:
             words = f"The number of rounds is not stated. Devices stop at {budget(cap)}. {meaning(cap, 'all reports')}"
     else:
-        whole = Cost(epsilon=one.epsilon, delta=one.delta, times=rounds)
+        pair = Cost(epsilon=one.epsilon, delta=one.delta, times=rounds)
+        whole = Cost.of(release, times=rounds) if isinstance(release, Veil) else pair
         planned = compose([whole], delta=_delta(one.delta, rounds)).epsilon
         said = f"{rounds:,} report{'s' if rounds > 1 else ''}"
         words = f"{said} of {budget(one.epsilon)} cost {budget(planned)} together."
