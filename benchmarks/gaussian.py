@@ -14,6 +14,7 @@ import math
 import sys
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=NAMES, help="one problem")
     chosen = parser.parse_args()
+    # This folder has a statistics.py, and torch asks for that of the standard library.
+    sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
     settings = {name: setting(name) for name in ([chosen.only] if chosen.only else NAMES)}
     print(f"One report: loss / loss of the constant prediction, δ = {DELTA:g} for Gaussian noise")
     print("| problem | ε | codebook | Laplace | Gaussian | auto takes |\n| --- | --- | --- | --- | --- | --- |")

@@ -84,7 +84,7 @@ def sweep(
         raise tv.TaskveilError(f"a survey has one design for every budget: leave out {given[0]}.")
     if people is not None and not (survey or means):
         raise tv.TaskveilError("--people is about margins of statistics: pass --survey or --means too.")
-    asked_budgets = budgets("--epsilons", epsilons.split(","))
+    asked_budgets, asked_delta = budgets("--epsilons", epsilons.split(",")), as_delta(delta)
     check_share("--margin", margin)
     options.check_methods(methods.split(",") if methods else [], device)
     on_device, cluster = (
@@ -121,7 +121,7 @@ def sweep(
     asked: dict[str, Any] = {
         "y": job.y,
         "epsilons": asked_budgets,
-        "delta": as_delta(delta),
+        "delta": asked_delta,
         "methods": None if methods is None else methods.split(","),
         "seeds": seeds,
         "on_device": on_device,
