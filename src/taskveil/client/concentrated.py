@@ -35,6 +35,10 @@ def epsilon_bound(rho: Fraction, delta: float, order: float) -> float:
         raise MechanismError(
             f"delta must lie between 2^-100 and 1/2 and the order between 1 + 2^-20 and 2^20, got {delta} and {order}."
         )
+    return _bound(rho, delta, order)
+
+
+def _bound(rho: Fraction, delta: float, order: float) -> float:
     (n, d), (part, whole) = order.as_integer_ratio(), delta.as_integer_ratio()
     # (α − 1)·ε = α(α − 1)ρ + ln(1/δ) − ln α − (α − 1) ln(α/(α − 1)), times 2^192; what is added is rounded up, what is
     # subtracted is rounded down.
