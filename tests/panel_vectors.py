@@ -90,6 +90,7 @@ def vector(rng: np.random.Generator, *, odd: bool) -> dict[str, Any]:
     place, reports = int(rng.integers(len(panel.rounds))), panel.reports
     entropy.system_bytes = taken = Taken(rng, odd=odd)
     drawn = panel.draw_places(place)
+    delta = float(rng.choice([0.0, 1e-6, 2 ** -rng.uniform(1, 100)]))
     epsilon = float(rng.choice([rng.uniform(0.01, 8), 4 / 52, math.log(20) / reports, 1e-9, 0.1, 31.0]))
     joined = [None, len(drawn), int(rng.integers(reports + 1))][rng.integers(3)]
     day = date.fromordinal(int(rng.integers(1, date.max.toordinal() + 1)))
@@ -114,8 +115,9 @@ def vector(rng: np.random.Generator, *, odd: bool) -> dict[str, Any]:
         "block_rounds": list(panel.block_rounds(block)),
         "first_block": panel.first_block(place),
         "epsilon": epsilon,
+        "delta": delta,
         "joined": joined,
-        "statement": panel.statement(epsilon, joined),
+        "statement": panel.statement(epsilon, joined, delta=delta),
         "day": day.isoformat(),
         "round_on": found,
     }

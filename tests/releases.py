@@ -25,6 +25,7 @@ from taskveil.client.latent_encoders import (
 )
 from taskveil.client.mechanisms import (
     Codebook,
+    Gaussian,
     Laplace,
     LatticeCodebook,
     LevelGroup,
@@ -37,7 +38,7 @@ from taskveil.client.mechanisms import (
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.networks import LEVELS
 from taskveil.client.reading import MANIFEST, WEIGHTS, canonical
-from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
+from taskveil.client.regions import BallRegion, BoxRegion, DiamondRegion, L1Region, SignRegion
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, LatticeDecoder
 from taskveil.veil.release import manifest_of
@@ -269,8 +270,31 @@ def wide_level_response() -> LevelResponse:
     return LevelResponse(region=region, groups=(still, replace(group, chance=2**52 + 1)))
 
 
-def laplace(region: Region, epsilon: float) -> Laplace:
+def laplace(region: L1Region, epsilon: float) -> Laplace:
     return Laplace.calibrated(region=region, epsilon=epsilon)
+
+
+def ball(latents: int = 3, radius: int = 5000) -> BallRegion:
+    return BallRegion(step=2.0**-12, center=np.arange(latents) * 1000, squared_radius=radius**2 + 1)
+
+
+def gaussian(region: BallRegion, epsilon: float, delta: float = 1e-6) -> Gaussian:
+    return Gaussian.calibrated(region=region, epsilon=epsilon, delta=delta)
+
+
+def gaussian_veils() -> dict[str, tv.Veil]:
+    """Gaussian noise of all sizes, on balls of all sizes."""
+    far = BallRegion(step=2.0**-30, center=np.array([2**39, -(2**40), 5]), squared_radius=2**52)
+    one = BallRegion(step=1.0, center=np.array([1]), squared_radius=1)
+    return {
+        "gaussian": veil(linear(), gaussian(ball(), 1.0)),
+        # A scale of about one step: many proposals are not kept, and many are zero.
+        "gaussian_one": veil(linear(latents=1), gaussian(one, 6.0, 1e-3)),
+        "gaussian_many": veil(linear(30, 40), gaussian(ball(40), 4.0)),
+        "gaussian_wide": veil(linear(), Gaussian(region=far, scale=2.0**38 + 0.3, delta=2.0**-100, order=600.5)),
+        "gaussian_tiny": veil(linear(), Gaussian(region=ball(3, 1), scale=2.0**-10, delta=0.5, order=1 + 2.0**-20)),
+        "gaussian_overflow": veil(overflowing(), gaussian(ball(), 0.1, 1e-9)),
+    }
 
 
 def write_files(folder: Path, content: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
@@ -286,7 +310,7 @@ def veil(encoder: Encoder, mechanism: Mechanism) -> tv.Veil:
     n = encoder.width
     rng = np.random.default_rng(1)
     decoder: AffineDecoder | CodewordDecoder | LatticeDecoder
-    if isinstance(mechanism, Laplace):
+    if isinstance(mechanism, Laplace | Gaussian):
         decoder = AffineDecoder(weights=rng.normal(size=(n, mechanism.report_width)), offset=rng.normal(size=n))
     elif isinstance(mechanism, LatticeCodebook):
         points = mechanism.lattice
@@ -400,6 +424,7 @@ def devices() -> dict[str, Device]:
         "blocks_binned": veil(linear(6, 4), block_releases.with_bins()),
         "blocks_sure": veil(linear(6, 4), block_releases.nearly_sure()),
         "plane": veil(linear(), block_releases.plane()),
+        **gaussian_veils(),
     }
     return (
         {name: made[name].device for name in made}

@@ -5,8 +5,9 @@ Python client from injected bits, and, for some, the distribution of many report
 Records of natural values are in `vectors.jsonl` instead, each with the numbers that it becomes.
 Families are in `family.drawn` and `family.chosen`, in the form of records of natural values. `panel_vectors.py` writes
 those of planned rounds.
-`forged.json` holds the releases that both clients must refuse, and `promises.json` the words of budgets near round
-numbers. `size.json` says how many vectors and reports there are, and how often Chromium is killed: 2,000, 200,000 and 3
+`gaussian.json` holds single decisions and bounds of Gaussian noise, `forged.json` the releases that both clients must
+refuse, and `promises.json` the words of budgets near round numbers.
+`size.json` says how many vectors and reports there are, and how often Chromium is killed: 2,000, 200,000 and 3
 (`make test`), or with `--full` 10,000, 1,000,000 and 100 (`make test-all`).
 """
 
@@ -19,6 +20,8 @@ import struct
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from decimal import Context
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -32,19 +35,21 @@ from hostile import hostile_records
 from panel_vectors import write_panels
 from releases import write_files
 from taskveil.client import Client, entropy
+from taskveil.client.concentrated import epsilon_bound
 from taskveil.client.device import Device, Fields
 from taskveil.client.families import CHOSEN, DRAWN, FAMILY, DeviceFamily, Member, family_manifest, family_statement
 from taskveil.client.latent_encoders import AttributeEncoder, MeanEncoder, TabledEncoder
-from taskveil.client.mechanisms import Laplace
+from taskveil.client.mechanisms import Gaussian, Laplace
 from taskveil.client.networks import LEVELS
-from taskveil.client.promise import statement, together
+from taskveil.client.noise import _is_below
+from taskveil.client.promise import chance, statement, together
 from taskveil.client.reading import canonical
 from taskveil.client.trees import TreeEncoder
 from taskveil.veil.release import pack_device
 
 SMALL = {"vectors": 2_000, "reports": 200_000, "kills": 3}
 FULL = {"vectors": 10_000, "reports": 1_000_000, "kills": 100}
-COUNTED = ("laplace_box", "codebook", "lattice")
+COUNTED = ("laplace_box", "codebook", "lattice", "gaussian", "gaussian_one")
 
 
 def promises() -> Iterator[tuple[float, str]]:
@@ -60,6 +65,58 @@ def totals() -> Iterator[tuple[float, float, str]]:
     for spent in (0.0, *budgets):
         for cap in budgets:
             yield spent, cap, together(spent, cap)
+
+
+def chances() -> Iterator[tuple[float, int, str, str, str]]:
+    """A δ and a number of reports, and the words about them: also where 1/δ is nearly a whole number."""
+    rng = np.random.default_rng(4)
+    deltas = [
+        *(0.5, 0.3, 1 / 3, 2.0**-100, 2.0**-53),
+        *(10.0**-n for n in range(1, 31)),
+        *(2 ** -rng.uniform(1, 100, 500)),
+    ]
+    for delta in deltas:
+        for near in (delta, math.nextafter(delta, 0), math.nextafter(delta, 1)):
+            for count in (1, 3, 52, 10**6):
+                yield near, count, chance(near, count), statement(1.0, near, ""), together(0.3, 9.0, near)
+
+
+def kept() -> Iterator[tuple[str, int, float, list[str], bool]]:
+    """A word, a magnitude, a scale and more words, and whether they keep the magnitude as Gaussian noise: words next to
+    the edge, which a double cannot decide, and others."""
+    rng = np.random.default_rng(9)
+    for number in range(3000):
+        scale = float(2.0 ** rng.uniform(-10, 40))
+        size = round(abs(float(rng.normal(scale=3))) * scale)
+        away = (size / Fraction(scale) - 1) ** 2 / 2
+        exact = Context(prec=80)
+        edge = exact.multiply(exact.exp(exact.divide(-away.numerator, away.denominator)), 2**128)
+        at = min(max(int(edge) + int(rng.integers(-2, 3)) * (1 << int(rng.integers(0, 120))), 0), 2**128 - 1)
+        words = [at >> 64, at & (2**64 - 1), int(rng.integers(2**63)), 2**63]
+        if number % 4 == 0:
+            words[0] = int(rng.integers(2**64, dtype=np.uint64))
+        left = iter(words[1:])
+        entropy.system_bytes = lambda count, left=left: next(left).to_bytes(count, "little")
+        below = _is_below(words[0], size, scale)
+        yield str(words[0]), size, scale, [str(word) for word in words[1 : 4 - len(list(left))]], below
+
+
+def bounds() -> Iterator[tuple[int, float, float, float, float]]:
+    """A squared radius, a scale, a δ and an order, and the ε that they keep: also at the edges of what is allowed."""
+    rng = np.random.default_rng(10)
+    for _ in range(3000):
+        squared_radius = int(2.0 ** rng.uniform(0, 52))
+        scale = float(rng.choice([2.0 ** rng.uniform(-10, 40), math.sqrt(squared_radius) * 2.0 ** rng.uniform(-3, 6)]))
+        scale = min(max(scale, 2.0**-10), 2.0**40)
+        delta = float(rng.choice([2.0**-100, 0.5, 1e-6, 2.0 ** -rng.uniform(1, 100)]))
+        order = float(rng.choice([1 + 2.0**-20, 2.0**20, 2.0, 1 + 2.0 ** rng.uniform(-20, 19.9)]))
+        yield (
+            squared_radius,
+            scale,
+            delta,
+            order,
+            epsilon_bound(2 * squared_radius / Fraction(scale) ** 2, delta, order),
+        )
 
 
 def records(device: Device, count: int) -> np.ndarray:
@@ -120,7 +177,12 @@ def write(folder: Path, size: dict[str, int]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "size.json").write_text(json.dumps(size))
     count, reports = size["vectors"], size["reports"]
-    (folder / "promises.json").write_text(json.dumps({"one": list(promises()), "together": list(totals())}))
+    (folder / "promises.json").write_text(
+        json.dumps({"one": list(promises()), "together": list(totals()), "chances": list(chances())})
+    )
+    real = entropy.system_bytes
+    (folder / "gaussian.json").write_text(json.dumps({"kept": list(kept()), "bounds": list(bounds())}))
+    entropy.system_bytes = real
     (folder / "forged.json").write_text(json.dumps([forgery.to_json() for forgery in forgeries()]))
     with ProcessPoolExecutor(2) as pool:
         families = [pool.submit(write_family, folder, kind, count) for kind in (DRAWN, CHOSEN)]
@@ -146,7 +208,8 @@ def write_device(folder: Path, name: str, count: int, reports: int) -> None:
     (home / "counts.json").unlink(missing_ok=True)
     if name in COUNTED:
         record = device.encoder.low + 0.3 * (device.encoder.high - device.encoder.low)
-        bucket = int(device.mechanism.scale / 4) if isinstance(device.mechanism, Laplace) else 1
+        noisy = isinstance(device.mechanism, Laplace | Gaussian)
+        bucket = max(1, int(device.mechanism.scale / 4)) if noisy else 1
         tally: dict[int, int] = {}
         for _ in range(10):
             drawn = device.privatize(np.tile(record, (reports // 10, 1)))[:, 0]

@@ -117,6 +117,11 @@ export class Client {
     return costOf(this.offered);
   }
 
+  /** The probability with which one report may reveal more than that, mostly 0. Those of several reports add up. */
+  get delta(): number {
+    return Math.max(...this.offered.map(({ device }) => device.delta));
+  }
+
   /**
    * The promise in words, for the person to read: what one report means, and what all reports in the ledger mean together,
    * those so far and those that the cap allows. It is a promise, because other tabs may have added reports meanwhile.
@@ -127,8 +132,8 @@ export class Client {
 
   private async said(): Promise<string> {
     const words = [familyStatement(this.family, this.offered)];
-    if (this.panel) words.push(this.panel.statement(this.epsilon, ...(await this.known())));
-    return [...words, together(await this.ledger.spent(), this.cap)].join(" ");
+    if (this.panel) words.push(this.panel.statement(this.epsilon, ...(await this.known()), this.delta));
+    return [...words, together(await this.ledger.spent(), this.cap, this.delta)].join(" ");
   }
 
   /** The planned rounds of a release over time, to ask which round a day belongs to; null if rounds are not planned. */

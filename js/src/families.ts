@@ -156,7 +156,8 @@ const asked = ({ columns, fields, encoder, panel }: Device): string =>
 export function familyStatement({ kind, members }: Family, candidates: readonly Member[]): string {
   if (members.length === 1) return members[0]!.device.statement;
   const ways = [...new Set(candidates.map(({ device }) => wayOf(device.mechanism)))].join(" ");
-  const words = promise(ways, Math.max(...candidates.map(({ device }) => device.epsilon)));
+  const most = (of: "epsilon" | "delta"): number => Math.max(...candidates.map(({ device }) => device[of]));
+  const words = promise(ways, most("epsilon"), most("delta"));
   return kind === "chosen"
     ? `${words} You chose this ε. The choice itself is visible with the report, and is not protected: do not let it depend on ` +
         "your record."

@@ -4,7 +4,7 @@ import { fail } from "./errors.js";
 import { hex, join } from "./wire.js";
 
 /** The newest that is read here. */
-const SCHEMA = 10;
+const SCHEMA = 11;
 /** The schema from which on there is such an encoder, mechanism, group, field or panel; the others have been there from the first. */
 const SINCE = new Map([
   ["tabled_encoder", 2],
@@ -21,6 +21,7 @@ const SINCE = new Map([
   ["ball_response", 8],
   ["centred_ball_response", 9],
   ["panel", 10],
+  ["gaussian", 11],
 ]);
 /** Bytes of a manifest, and of the weights' header. */
 export const MOST_MANIFEST = 2 ** 20;

@@ -1,11 +1,12 @@
-/** The randomisers. Each is ε-LDP for every input; the arguments are in the Python modules of the same names. */
+/** The randomisers. Each is (ε, δ)-LDP for every input; the arguments are in the Python modules of the same names. */
 import { drawScores, type Seeded } from "./ball.js";
+import { epsilonBound } from "./concentrated.js";
 import type { Source } from "./entropy.js";
 import { fraction, logRatio, roundUp } from "./exact.js";
 import { type Lattice, nearest } from "./lattice.js";
 import { drawOutput, type Group, worstOf } from "./levels.js";
-import { discreteLaplace } from "./noise.js";
-import { type Box, enforce, l1Diameter, type Region } from "./regions.js";
+import { discreteGaussian, discreteLaplace } from "./noise.js";
+import { type Ball, type Box, enforce, l1Diameter, type L1Region } from "./regions.js";
 import { type Response, respond } from "./response.js";
 import { nearestSum, numbersOf, placeOf, type Sums } from "./sums.js";
 
@@ -16,7 +17,8 @@ export interface Stage {
 }
 
 export type Mechanism =
-  | { kind: "laplace"; region: Region; scale: number }
+  | { kind: "laplace"; region: L1Region; scale: number }
+  | { kind: "gaussian"; region: Ball; scale: number; delta: number; order: number }
   | { kind: "codebook"; region: Box; stages: [Stage] }
   | { kind: "lattice_codebook"; region: Box; lattice: Lattice; response: Response }
   | { kind: "sum_codebook"; region: Box; sums: Sums; response: Response }
@@ -27,8 +29,9 @@ export type Mechanism =
 export function randomise(mechanism: Mechanism, latents: Float64Array, source: Source): bigint[] {
   const k = enforce(mechanism.region, latents);
   switch (mechanism.kind) {
-    case "laplace": {
-      const noise = discreteLaplace(source, mechanism.scale, k.length);
+    case "laplace":
+    case "gaussian": {
+      const noise = (mechanism.kind === "laplace" ? discreteLaplace : discreteGaussian)(source, mechanism.scale, k.length);
       return noise.map((z, i) => BigInt(k[i]! + z));
     }
     case "codebook":
@@ -107,7 +110,14 @@ export function epsilonOf(mechanism: Mechanism): number {
     const [n, d] = fraction(mechanism.scale);
     return roundUp(l1Diameter(mechanism.region) * d, n);
   }
+  if (mechanism.kind === "gaussian") {
+    const [n, d] = fraction(mechanism.scale);
+    return epsilonBound(2n * BigInt(mechanism.region.squaredRadius) * d * d, n * n, mechanism.delta, mechanism.order);
+  }
   if (mechanism.kind === "level_response") return logRatio(...worstOf(mechanism.groups));
   const { a, b } = (mechanism.kind === "codebook" ? mechanism.stages[0] : mechanism).response;
   return logRatio(a, b);
 }
+
+/** The probability with which that bound may fail. */
+export const deltaOf = (mechanism: Mechanism): number => (mechanism.kind === "gaussian" ? mechanism.delta : 0);

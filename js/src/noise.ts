@@ -1,5 +1,6 @@
 /**
- * Exact discrete Laplace noise by inversion: |x| = ⌊c − t ln R⌋ for a uniform real R, and a fair sign.
+ * Exact discrete Laplace noise by inversion: |x| = ⌊c − t ln R⌋ for a uniform real R, and a fair sign; from it, exact discrete
+ * Gaussian noise by rejection.
  *
  * A double decides nearly every draw; whenever its error bound leaves doubt about the integer, more bits of R and
  * fixed-point arithmetic in BigInt settle it. The result depends on the bits alone: the Python client draws the same.
@@ -25,6 +26,39 @@ export function discreteLaplace(source: Source, scale: number, count: number): n
     noise.push(low & 1 ? -size : size);
   }
   return noise;
+}
+
+/** `count` independent draws of the discrete Gaussian distribution; those that are not kept are proposed again, in order. */
+export function discreteGaussian(source: Source, scale: number, count: number): number[] {
+  const noise: number[] = [];
+  let waiting = Array.from({ length: count }, (_, i) => i);
+  while (waiting.length) {
+    const proposed = discreteLaplace(source, scale, waiting.length);
+    const drawn = words(source, waiting.length);
+    waiting = waiting.filter((place, i) => {
+      const size = Math.abs(proposed[i]!);
+      const away = (size - scale) / scale;
+      const uniform = (drawn.getUint32(8 * i + 4, true) * 2 ** 32 + drawn.getUint32(8 * i, true)) * 2 ** -64;
+      const apart = Math.exp(-0.5 * (away * away)) - uniform;
+      const kept = Math.abs(apart) < 2 ** -38 ? isBelow(drawn.getBigUint64(8 * i, true), size, scale, source) : apart > 0;
+      if (kept) noise[place] = proposed[i]!;
+      return !kept;
+    });
+  }
+  return noise;
+}
+
+/** Whether U < e^(−γ), γ = (size − scale)²/(2·scale²), for a real U that starts with 64 bits `leading`, read on until it is certain. */
+export function isBelow(leading: bigint, size: number, scale: number, source: Source): boolean {
+  const t = BigInt(scale * 2 ** 62);
+  const away = (BigInt(size) << 62n) - t;
+  for (let bits = 64n, n = leading; ; bits += 64n, n = (n << 64n) | words(source, 1).getBigUint64(0, true)) {
+    const f = bits + 130n; // bits after the point
+    const edge = expNegative(((away * away) << f) / (2n * t * t), ln(2n << f, f), f);
+    const slack = 1n << 40n; // far above what rounding adds up to
+    if ((n + 1n) << 130n <= edge - slack) return true;
+    if (n << 130n >= edge + slack) return false;
+  }
 }
 
 /** ⌊c − scale · ln R⌋ for a real R that starts with 63 bits `leading`, read on until the floor is certain. */

@@ -14,7 +14,7 @@ import { addUp, fraction, roundUp } from "./exact.js";
 import { need } from "./files.js";
 import { isRoundName } from "./options.js";
 import { fields, list, whole } from "./packed.js";
-import { odds, roundedUp } from "./promise.js";
+import { chance, odds, roundedUp } from "./promise.js";
 
 /** The planned rounds in order, and in how many of them a person reports. */
 export class Panel {
@@ -102,21 +102,23 @@ export class Panel {
    * @param epsilon what one report costs
    * @param joined how many rounds were drawn when this device joined; null if it has not joined
    * @param others what reports cost that were made with another ε
+   * @param delta of one report
    */
-  statement(epsilon: number, joined: number | null, others: readonly number[] = []): string {
+  statement(epsilon: number, joined: number | null, others: readonly number[] = [], delta = 0): string {
     const { rounds, days } = this;
     const count = joined ?? this.reports;
     const period = days > 1 ? ` (every ${days} days)` : days ? " (every day)" : "";
     if (!count) return `This device joined too late for the ${rounds.length} rounds${period} of this release and will not report.`;
     const [times, every] = count === 1 ? ["once", "this report"] : [`${count} times`, "all these reports together"];
     const total = timesCost(epsilon, count, others);
+    const except = delta ? `, except with probability ${chance(delta, count)}` : "";
     return (
       `You will be asked ${times} in ${rounds.length} rounds${period}. ` +
       `${joined === null ? "When you join, the device draws" : "When you joined, the device drew"} the rounds at random, before ` +
       "it looked at any record, and keeps them to itself; a round without a report says nothing about you. Whatever your records " +
       `contain and whenever they change, ${every} can turn even odds between two people's records into odds of at most ` +
-      `${odds(total)} to 1 (ε = ${roundedUp(total)}). After the last round this ends: to join again would be a new release with a ` +
-      "new budget."
+      `${odds(total)} to 1 (ε = ${roundedUp(total)})${except}. After the last round this ends: to join again would be a new release ` +
+      "with a new budget."
     );
   }
 

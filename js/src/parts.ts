@@ -1,6 +1,7 @@
 /** The parts of a veil from a manifest and its numbers. Each is checked as the Python class of the same name checks itself. */
 import { type Seeded, seeded } from "./ball.js";
 import type { Json } from "./canonical.js";
+import { areBounded } from "./concentrated.js";
 import { type AttributeEncoder, type Encoder, type LayeredEncoder, LEVELS, type PlainEncoder, type Tables } from "./encoders.js";
 import { isStep, powerOfTwo, sum } from "./exact.js";
 import { need, numbers, type Tensor } from "./files.js";
@@ -190,11 +191,14 @@ export class Parts {
   }
 
   mechanism(m: Json): Mechanism {
-    if (m.kind === "laplace") {
-      fields(m, "region scale");
-      const scale = real(m.scale);
-      need(scale >= 2 ** -10 && scale <= LARGEST, "noise scale");
-      return { kind: m.kind, region: this.region(m.region), scale };
+    if (m.kind === "laplace" || m.kind === "gaussian") {
+      fields(m, m.kind === "laplace" ? "region scale" : "region scale delta order");
+      const [region, scale] = [this.region(m.region), real(m.scale)];
+      need(scale >= 2 ** -10 && scale <= LARGEST && (m.kind === "gaussian") === (region.kind === "ball_region"), "region and noise scale");
+      if (region.kind !== "ball_region") return { kind: "laplace", region, scale };
+      const [delta, order] = [real(m.delta), real(m.order)];
+      need(areBounded(delta, order), "delta and order of noise");
+      return { kind: "gaussian", region, scale, delta, order };
     }
     need(Object.hasOwn(CODED, m.kind), `mechanism ${m.kind}`);
     fields(m, CODED[m.kind as keyof typeof CODED]);
@@ -241,6 +245,10 @@ export class Parts {
     if (r.kind === "diamond_region") {
       fields(r, "step center radius");
       return { kind: r.kind, step, center, radius: whole(r.radius, 0, LARGEST, "radius of a diamond region") };
+    }
+    if (r.kind === "ball_region") {
+      fields(r, "step center squared_radius");
+      return { kind: r.kind, step, center, squaredRadius: whole(r.squared_radius, 0, 2 ** 52, "squared radius of a ball region") };
     }
     need(r.kind === "sign_region" && d <= MOST_SIGNED_LATENTS, `region ${r.kind}`);
     fields(r, "step signs lower upper center");

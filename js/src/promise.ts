@@ -3,10 +3,13 @@
  * release's own text, which may say what it likes.
  */
 import { floorExpTimes } from "./exact.js";
-import type { Mechanism } from "./mechanisms.js";
+import { deltaOf, type Mechanism } from "./mechanisms.js";
 
 const NOISE =
   "Every latent is forced into a fixed region in integer arithmetic, then receives exact discrete Laplace noise from the " +
+  "operating system's entropy.";
+const BALL =
+  "All latents together are forced into a fixed ball in integer arithmetic, then receive exact discrete Gaussian noise from the " +
   "operating system's entropy.";
 const CODE =
   "The report is a code number, drawn in exact integer arithmetic from the operating system's entropy; the record only " +
@@ -14,34 +17,47 @@ const CODE =
 /** Above this budget the sentence says that the protection is weak: odds of 148 to 1 and more. */
 const WEAK = 5;
 
-export const statement = (mechanism: Mechanism, epsilon: number): string => promise(wayOf(mechanism), epsilon);
+export const statement = (mechanism: Mechanism, epsilon: number): string => promise(wayOf(mechanism), epsilon, deltaOf(mechanism));
 
 /** How a mechanism keeps the promise. */
-export const wayOf = (mechanism: Mechanism): string => (mechanism.kind === "laplace" ? NOISE : CODE);
+export const wayOf = (mechanism: Mechanism): string => ({ laplace: NOISE, gaussian: BALL } as Record<string, string>)[mechanism.kind] ?? CODE;
 
-/** The promise of this ε, kept in this way. */
-export function promise(way: string, epsilon: number): string {
+/** The promise of this ε and δ, kept in this way. */
+export function promise(way: string, epsilon: number, delta: number): string {
   const factor = odds(epsilon);
   const turned = `a report can turn even odds between two possible records into odds of up to ${factor} to 1.`;
   const weak = epsilon > WEAK ? ` This is weak protection: ${turned}` : "";
+  const except = delta ? `, except with probability ${chance(delta)}: then a report may reveal more, at worst the whole record` : "";
   return (
     `Whatever a person's record contains, no report becomes more than ${factor} times as likely as it would be for ` +
-    `any other record (ε = ${roundedUp(epsilon)}).${weak} ${way} This holds for one ` +
+    `any other record (ε = ${roundedUp(epsilon)})${except}.${weak} ${way} This holds for one ` +
     "report per person, for every input including malformed ones, and whatever anyone else knows or computes from the report."
   );
 }
 
+/** `count` times a probability above 0, rounded up from the shortest decimal that names the double: "δ = 1e-06 (1 in 1,000,000)". */
+export function chance(delta: number, count = 1): string {
+  const [digits, power] = delta.toExponential().split("e") as [string, string];
+  const shift = Math.max(digits.length - 2, 0) - Number(power);
+  const [n, d] = [BigInt(digits.replace(".", "")) * BigInt(count), 10n ** BigInt(shift)];
+  const total = n < d ? n : d;
+  const left = Math.max(String(total).length - 6, 0); // digits beyond the six that are shown
+  const unit = 10n ** BigInt(left);
+  return `δ = ${spelled(Number(`${(total + unit - 1n) / unit}e${left - shift}`))} (1 in ${(d / total).toLocaleString("en-US")})`;
+}
+
 /**
  * What all reports of one person reveal together: those recorded so far, which cost `spent`, and all that the cap allows. Budgets
- * add up, whatever the records of the rounds are.
+ * add up, whatever the records of the rounds are. Neither counts `delta`, that of one report of this release.
  */
-export function together(spent: number, cap: number): string {
+export function together(spent: number, cap: number, delta = 0): string {
   const even = "even odds between two people's records become odds of at most";
   const known = ` With the reports that this device has recorded so far (ε = ${roundedUp(spent)}), ${even} ${odds(spent)} to 1.`;
   const soFar = `Reports add up.${spent ? known : ""}`;
   const most = roundedUp(cap);
-  if (spent >= cap) return `${soFar} The cap of ε = ${most} is reached.`;
-  return `${soFar} With all reports that the cap of ε = ${most} allows, ${spent ? "they become at most" : even} ${odds(cap)} to 1.`;
+  const beside = delta ? ` Every report of this release adds ${chance(delta)} to the probability that this does not hold.` : "";
+  if (spent >= cap) return `${soFar} The cap of ε = ${most} is reached.${beside}`;
+  return `${soFar} With all reports that the cap of ε = ${most} allows, ${spent ? "they become at most" : even} ${odds(cap)} to 1.${beside}`;
 }
 
 /** e^ε in three digits or, from 1,000 on, without a fraction; rounded up, in whole numbers as everywhere. */

@@ -15,7 +15,9 @@ export const MOST_SIGNED_LATENTS = 10;
 /** Passes of short steps, which repair what rounding did; the passes after them halve. */
 const SHORT = 4;
 
-export type Region = Box | Signs | Diamond;
+/** Those with an ℓ1 diameter. */
+export type L1Region = Box | Signs | Diamond;
+export type Region = L1Region | Ball;
 
 export interface Box {
   kind: "box_region";
@@ -43,9 +45,17 @@ export interface Diamond {
   radius: number;
 }
 
+/** ‖k − center‖₂² ≤ squaredRadius, 2^52 at most: sums of squares are exact up to twice that, and never smaller once rounded. */
+export interface Ball {
+  kind: "ball_region";
+  step: number;
+  center: Float64Array;
+  squaredRadius: number;
+}
+
 export const dim = (region: Region): number => (region.kind === "box_region" ? region.low : region.center).length;
 
-export function l1Diameter(region: Region): bigint {
+export function l1Diameter(region: L1Region): bigint {
   switch (region.kind) {
     case "box_region":
       // 2^16 widths of up to 2^41 add up to more than a double holds exactly.
@@ -56,6 +66,10 @@ export function l1Diameter(region: Region): bigint {
       return BigInt(2 * region.radius);
   }
 }
+
+/** No coordinate of a member is farther from the center's than this. */
+export const farthest = (region: Exclude<Region, Box>): bigint =>
+  region.kind === "ball_region" ? BigInt(Math.floor(Math.sqrt(region.squaredRadius))) : l1Diameter(region);
 
 /**
  * The region lower ≤ signs · k ≤ upper, its vectors brought into the order above; null unless there is exactly one bound
@@ -105,7 +119,8 @@ export function enforce(region: Region, latents: Float64Array): Float64Array {
 }
 
 /** How much of the way from the center can be gone before the first face is met, 1 at most. */
-function reach(region: Signs | Diamond, offset: Float64Array): number {
+function reach(region: Exclude<Region, Box>, offset: Float64Array): number {
+  if (region.kind === "ball_region") return Math.sqrt(region.squaredRadius / Math.max(squares(offset), 1));
   if (region.kind === "diamond_region") return Math.min(region.radius / Math.max(l1(offset), 1), 1);
   let share = 1;
   products(offset).forEach((product, n) => {
@@ -119,7 +134,7 @@ function reach(region: Signs | Diamond, offset: Float64Array): number {
  * The first of these that lies inside: the offset; after each of four passes that take |v| / 4096, but at least 1, off
  * every number; after passes that halve every number towards zero, until nothing is left: the center itself.
  */
-function pullInside(region: Signs | Diamond, offset: Float64Array): Float64Array {
+function pullInside(region: Exclude<Region, Box>, offset: Float64Array): Float64Array {
   let found: Float64Array | undefined;
   let at = offset;
   for (let pass = 0, passes = mostPasses(region); pass <= passes; pass++) {
@@ -137,12 +152,13 @@ function pullInside(region: Signs | Diamond, offset: Float64Array): Float64Array
  * Enough to reach the center: a scaled offset is at most one rounding longer than the diameter, and every halving takes
  * one binary digit away. A matter of the region alone; 46 at most.
  */
-function mostPasses(region: Signs | Diamond): number {
-  return SHORT + bitLength(l1Diameter(region) + 1n);
+function mostPasses(region: Exclude<Region, Box>): number {
+  return SHORT + bitLength(farthest(region) + 1n);
 }
 
 /** Whether an offset from the center lies in the region; looks at every bound, however early one fails. */
-function holds(region: Signs | Diamond, offset: Float64Array): boolean {
+function holds(region: Exclude<Region, Box>, offset: Float64Array): boolean {
+  if (region.kind === "ball_region") return squares(offset) <= region.squaredRadius;
   if (region.kind === "diamond_region") return l1(offset) <= region.radius;
   const { below, above } = region;
   let outside = 0;
@@ -166,6 +182,9 @@ export function l1(v: Float64Array): number {
   }
   return high * 2 ** 20 + low;
 }
+
+/** The sum of squares, added up in order. */
+const squares = (v: Float64Array): number => v.reduce((sum, k) => sum + k * k, 0);
 
 /** s · v for every sign vector s that starts with +, in the order of `Signs`: one addition each. */
 function products(v: Float64Array): Float64Array {

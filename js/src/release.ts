@@ -4,7 +4,7 @@ import type { Encoder } from "./encoders.js";
 import { fail, TaskveilError } from "./errors.js";
 import { type Field, readFields, widthOf } from "./fields.js";
 import { type Files, need, readFiles } from "./files.js";
-import { epsilonOf, type Mechanism } from "./mechanisms.js";
+import { deltaOf, epsilonOf, type Mechanism } from "./mechanisms.js";
 import { type Panel, readPanel } from "./panels.js";
 import { Parts } from "./parts.js";
 import { statement } from "./promise.js";
@@ -25,6 +25,8 @@ export interface Device {
   layout: Layout;
   /** The budget that one report costs, as the mechanism keeps it and the release states it. */
   epsilon: number;
+  /** The probability with which that may not hold for one report. */
+  delta: number;
   /** The promise in words, made from what the mechanism keeps. */
   statement: string;
 }
@@ -55,9 +57,9 @@ function device(manifest: Json, parts: Parts): Device {
     "columns and units must be those of the fields",
   );
   const { epsilon, delta, statement: text } = manifest.guarantee;
-  const kept = epsilonOf(mechanism);
+  const [kept, chance] = [epsilonOf(mechanism), deltaOf(mechanism)];
   const honest = epsilon === kept && kept > 0 && Number.isFinite(kept);
-  need(delta === 0 && honest, "the stated epsilon is not the one the mechanism keeps");
+  need(delta === chance && honest, "the stated epsilon and delta are not those that the mechanism keeps");
   need(typeof text === "string", "statement");
   const layout = layoutOf(mechanism);
   need(layout.reduce((sum, { bytes }) => sum + bytes, 0) <= MOST_PAYLOAD, "reports are longer than the wire format allows");
@@ -71,6 +73,7 @@ function device(manifest: Json, parts: Parts): Device {
     release: unhex(manifest.digest),
     layout,
     epsilon: kept,
+    delta: chance,
     statement: statement(mechanism, kept),
   };
 }

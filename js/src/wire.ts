@@ -2,7 +2,7 @@
 import { fail } from "./errors.js";
 import { bitLength, sum } from "./exact.js";
 import { digits, type Mechanism } from "./mechanisms.js";
-import { l1Diameter } from "./regions.js";
+import { farthest } from "./regions.js";
 
 const VERSION = 1;
 export const BINARY = "application/vnd.taskveil.reports";
@@ -78,13 +78,13 @@ export function layoutOf(mechanism: Mechanism): Layout {
   const between = (low: bigint, high: bigint): Layout[number] => {
     return { low, high, bytes: Math.max(1, Math.ceil(bitLength(high - low) / 8)) };
   };
-  if (mechanism.kind === "laplace") {
-    const { region } = mechanism;
-    const reach = BigInt(Math.ceil(45 * mechanism.scale));
+  if (mechanism.kind === "laplace" || mechanism.kind === "gaussian") {
+    const { region, scale } = mechanism;
+    const reach = BigInt(Math.ceil((mechanism.kind === "laplace" ? 45 : 10) * scale));
     if (region.kind === "box_region") {
       return Array.from(region.low, (low, i) => between(BigInt(low) - reach, BigInt(region.high[i]!) + reach));
     }
-    const far = l1Diameter(region) + reach;
+    const far = farthest(region) + reach;
     return Array.from(region.center, (center) => between(BigInt(center) - far, BigInt(center) + far));
   }
   if (mechanism.kind === "codebook") return mechanism.stages.map((stage) => between(0n, stage.response.size - 1n));

@@ -30,7 +30,7 @@ const NUMBERS = devices().filter((name) => !MIXED.includes(name));
 
 test("every mechanism is there", () => {
   const kinds = ["laplace_box", "laplace_sign_hidden", "laplace_diamond", "codebook", "codebook_ties", "lattice", "sums", "levels"];
-  const groups = ["ball", "ball_centre", "ball_centre_matrix", "blocks", "blocks_numbers", "blocks_binned", "blocks_sure", "plane", "mixed_words"];
+  const groups = ["gaussian", "gaussian_one", "ball", "ball_centre", "ball_centre_matrix", "blocks", "blocks_numbers", "blocks_binned", "blocks_sure", "plane", "mixed_words"];
   expect(devices()).toEqual(expect.arrayContaining([...kinds, ...groups]));
 });
 

@@ -41,7 +41,7 @@ test(`identical draws, blocks, days and words on ${SIZE.vectors} panels`, () => 
       start: panel.start(block),
       block_rounds: panel.blockRounds(block),
       first_block: panel.firstBlock(one.place),
-      statement: panel.statement(one.epsilon, one.joined),
+      statement: panel.statement(one.epsilon, one.joined, [], one.delta),
       round_on: roundOn(),
     };
     const { block_rounds, first_block, statement, round_on, place, start } = one;

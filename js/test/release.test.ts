@@ -2,7 +2,7 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 import { describe, expect, test, vi } from "vitest";
 import type { Files } from "../src/files.js";
-import { roundedUp, statement, together } from "../src/promise.js";
+import { chance, promise, roundedUp, statement, together } from "../src/promise.js";
 import { readDevice } from "../src/release.js";
 import { cpuTime } from "./cpu.js";
 import { devices, files, read } from "./files.js";
@@ -221,6 +221,16 @@ test("what all reports mean together is said in Python's words", () => {
   const said: [number, number, string][] = promises().together;
   for (const [spent, cap, words] of said) expect(together(spent, cap)).toBe(words);
   expect(said.length).toBeGreaterThan(100);
+});
+
+test("a δ is said in Python's words, in a promise, beside a cap, and of several reports", () => {
+  const said: [number, number, string, string, string][] = promises().chances;
+  for (const [delta, count, words, one, all] of said) {
+    expect(chance(delta, count)).toBe(words);
+    expect(promise("", 1, delta)).toBe(one);
+    expect(together(0.3, 9, delta)).toBe(all);
+  }
+  expect(said.length).toBeGreaterThan(5000);
 });
 
 test("e^ε has the same digits as in Python, also where it is nearly whole", async () => {

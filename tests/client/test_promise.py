@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from decimal import Context, Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskveil.client.promise import statement, together
+from taskveil.client.promise import chance, statement, together
 
 
 @given(st.floats(1e-6, 30.0))
@@ -43,8 +44,31 @@ def test_above_five_the_sentence_says_in_odds_how_weak_it_is(epsilon: float, odd
 
 def test_exceptions_and_enforcement_are_named() -> None:
     assert "except" not in statement(1.0, 0.0, "")
-    assert "except with probability 1e-09" in statement(1.0, 1e-9, "")
+    assert statement(1.0, 1e-6, "").startswith(
+        "Whatever a person's record contains, no report becomes more than 2.72 times as likely as it would be for any "
+        "other record (ε = 1), except with probability δ = 1e-06 (1 in 1,000,000): then a report may reveal more, at "
+        "worst the whole record. "
+    )
     assert "By counting." in statement(1.0, 0.0, "By counting.")
+
+
+@given(st.builds(lambda power: 2.0**-power, st.floats(0, 100)))
+def test_a_chance_is_never_rounded_down(delta: float) -> None:
+    """From the shortest decimal that names the double: 1e-05 is 1 in 100,000, although the double is above that."""
+    words, named = chance(delta), Fraction(repr(delta))
+    assert named <= Fraction(words.split()[2]) <= named * Fraction(100_001, 100_000)
+    number = int(words.split("1 in ")[1].rstrip(")").replace(",", ""))
+    assert number <= 1 / named < number + 1
+    assert chance(1e-5) == "δ = 1e-05 (1 in 100,000)"
+    assert chance(1e-6, 52) == "δ = 5.2e-05 (1 in 19,230)"
+    assert chance(1e-6, 2_000_000) == "δ = 1 (1 in 1)"
+    assert chance(0.5) == "δ = 0.5 (1 in 2)"
+
+
+@pytest.mark.parametrize("spent", [0.0, 2.0, 9.0])
+def test_the_delta_of_a_report_stands_beside_the_cap(spent: float) -> None:
+    added = " Every report of this release adds δ = 1e-06 (1 in 1,000,000) to the probability that this does not hold."
+    assert together(spent, 9.0, 1e-6) == together(spent, 9.0) + added
 
 
 def shown_odds(words: str) -> list[Decimal]:

@@ -16,7 +16,8 @@ from hostile import hostile_records
 from taskveil.client import Client
 from taskveil.client.device import Device
 from taskveil.client.latent_encoders import LinearEncoder
-from taskveil.client.regions import BoxRegion, DiamondRegion, Region, SignRegion
+from taskveil.client.mechanisms import Gaussian, Mechanism
+from taskveil.client.regions import BallRegion, BoxRegion, CenteredRegion, DiamondRegion, Region, SignRegion
 from taskveil.designs.domain import box_region, cloud_region
 from taskveil.designs.sensitivity import sign_vectors
 from taskveil.errors import MechanismError
@@ -35,10 +36,16 @@ REGIONS: list[Region] = [
         center=np.array([0, 0, 0]),
     ),
 ]
+BALLS = [
+    BallRegion(step=0.25, center=np.array([3, -1, 100]), squared_radius=17**2),
+    BallRegion(step=2.0, center=np.array([0, 0, 0]), squared_radius=0),
+    BallRegion(step=2.0**-20, center=np.array([2**40, -(2**40), 5]), squared_radius=2**52),
+    BallRegion(step=1.0, center=np.array([0, 7, 0]), squared_radius=2),
+]
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True, width=64)
 
 
-@pytest.mark.parametrize("region", REGIONS)
+@pytest.mark.parametrize("region", [*REGIONS, *BALLS])
 @given(latents=arrays(np.float64, (5, 3), elements=ANY_FLOAT))
 def test_everything_ends_inside(region: Region, latents: np.ndarray) -> None:
     assert region.contains(region.enforce(latents)).all()
@@ -66,6 +73,7 @@ def test_an_encoder_may_compute_in_any_type(kind: type, step: float) -> None:
         BoxRegion(step=step, low=center - 9, high=center + 9),
         DiamondRegion(step=step, center=center, radius=17),
         SignRegion(step=step, signs=signs, lower=middle - 5, upper=middle + 5, center=center),
+        BallRegion(step=step, center=center, squared_radius=17**2),
     ):
         k = region.enforce(latents)
         assert k.dtype == np.int64
@@ -74,7 +82,7 @@ def test_an_encoder_may_compute_in_any_type(kind: type, step: float) -> None:
         assert np.array_equal(k, region.enforce(latents.astype(np.float64)))
 
 
-@pytest.mark.parametrize("region", REGIONS)
+@pytest.mark.parametrize("region", [*REGIONS, *BALLS])
 def test_masked_latents_are_missing_ones(region: Region) -> None:
     """Noise added to a masked array would pass over what is masked, and report it as it is."""
     latents = np.ma.masked_array(np.full((2, 3), 1.0), mask=[[True, False, True], [False, False, False]])
@@ -83,7 +91,89 @@ def test_masked_latents_are_missing_ones(region: Region) -> None:
     assert np.array_equal(k, region.enforce(np.array([[np.nan, 1.0, np.nan], [1.0, 1.0, 1.0]])))
 
 
-@pytest.mark.parametrize("region", REGIONS)
+@pytest.mark.parametrize("region", BALLS)
+def test_no_two_inputs_are_farther_apart_than_a_ball_is_wide(region: BallRegion) -> None:
+    """In Python's own integers, and nearly as far: the ball is not smaller than it could be."""
+    rng = np.random.default_rng(1)
+    spread = rng.normal(size=(400, 3)) * 10.0 ** rng.uniform(-3, 4, size=(400, 1)) * region.step
+    ends = region.center * region.step + np.array([[1e9], [-1e9]]) * np.eye(3)[:, None, :].reshape(3, 1, 3)
+    k = region.enforce(np.vstack([hostile_records(3), spread, ends.reshape(-1, 3)])).tolist()
+    center = region.center.tolist()
+    lengths = [sum((a - b) ** 2 for a, b in zip(row, center, strict=True)) for row in k]
+    assert max(lengths) <= region.squared_radius
+    assert max(lengths) >= math.isqrt(region.squared_radius) ** 2
+    few = k[:: len(k) // 100]
+    apart = max(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) for one in few for other in few)
+    assert apart <= 4 * region.squared_radius
+
+
+@given(st.integers(0, 2**52), st.integers(0, 10**6))
+def test_a_ball_holds_exactly_the_points_in_it(squared_radius: int, seed: int) -> None:
+    """Points just inside and just outside, in Python's own integers."""
+    rng = np.random.default_rng(seed)
+    dim = int(rng.integers(1, 6))
+    center = rng.integers(-(2**40), 2**40, size=dim)
+    direction = rng.normal(size=dim)
+    offset = np.rint(direction / np.linalg.norm(direction) * math.sqrt(squared_radius)).astype(np.int64)
+    near = center + offset + rng.integers(-1, 2, size=(20, dim))
+    region = BallRegion(step=1.0, center=center, squared_radius=squared_radius)
+    exact = [sum((a - b) ** 2 for a, b in zip(row, center.tolist(), strict=True)) for row in near.tolist()]
+    assert region.contains(near).tolist() == [length <= squared_radius for length in exact]
+    edge = BallRegion(step=1.0, center=center, squared_radius=min(min(exact), 2**52))
+    assert edge.contains(near).tolist() == [length <= edge.squared_radius for length in exact]
+
+
+def test_sums_of_squares_beyond_doubles_stay_outside_of_a_ball() -> None:
+    wide = BallRegion(step=1.0, center=np.zeros(2**16, dtype=np.int64), squared_radius=2**52)
+    inside, outside = np.full((1, 2**16), 2**18), np.full((1, 2**16), 2**18)
+    outside[0, -1] += 1
+    assert wide.contains(inside).all()  # 2^16 · 2^36
+    assert not wide.contains(outside).any()
+    assert not wide.contains(np.full((1, 2**16), 2**40)).any()
+    assert wide.contains(wide.enforce(np.full((1, 2**16), 1e300))).all()
+
+
+def ball_by_the_rule(region: BallRegion, latent: list[float]) -> list[int]:
+    """What `enforce` promises for a ball, one row and one pass at a time, in Python's own integers and doubles."""
+    center = region.center.tolist()
+    k = [math.floor(max(min(v / region.step, 2**40), -(2**40)) + 0.5) for v in latent]
+    offset = [a - b for a, b in zip(k, center, strict=True)]
+    squares = 0.0
+    for v in offset:
+        squares += float(v) * float(v)
+    share = math.sqrt(region.squared_radius / max(squares, 1.0))
+    if share < 1:
+        offset = [math.floor(v * share + 0.5) for v in offset]
+    for number in range(1, 47):
+        if sum(v * v for v in offset) > region.squared_radius:
+            sizes = [abs(v) - max(abs(v) >> 12, min(abs(v), 1)) if number <= 4 else abs(v) >> 1 for v in offset]
+            offset = [size if v > 0 else -size for v, size in zip(offset, sizes, strict=True)]
+    return [a + b for a, b in zip(center, offset, strict=True)]
+
+
+@given(st.integers(0, 10**6))
+def test_what_is_outside_of_a_ball_is_pulled_in_by_one_rule(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dim = int(rng.integers(1, 40))
+    region = BallRegion(
+        step=0.5, center=rng.integers(-50, 50, size=dim), squared_radius=int(rng.integers(0, 2 ** rng.integers(1, 53)))
+    )
+    latents = rng.normal(size=(6, dim)) * 2.0 ** rng.integers(0, 50, size=(6, 1))
+    expected = [ball_by_the_rule(region, row) for row in latents.tolist()]
+    assert region.enforce(latents).tolist() == expected
+    assert [region.enforce(row[None, :])[0].tolist() for row in latents] == expected  # all passes at once
+
+
+@pytest.mark.parametrize("region", [*REGIONS, *BALLS])
+def test_no_member_is_beyond_the_reach(region: Region) -> None:
+    k = region.enforce(np.vstack([hostile_records(3), 1e300 * np.eye(3), -1e300 * np.eye(3)]))
+    low, high = region.reach
+    assert ((k >= low) & (k <= high)).all()
+    if isinstance(region, CenteredRegion):
+        assert (high - region.center == region.farthest).all()
+
+
+@pytest.mark.parametrize("region", [*REGIONS, *BALLS])
 def test_no_integer_passes_for_a_member_by_overflow(region: Region) -> None:
     """The absolute value of −2^63 is −2^63, and eight times 2^61 is 0."""
     for far in (-(2**63), 2**63 - 1, 2**61, -(2**62)):
@@ -166,7 +256,7 @@ def on_the_plane(latents: int, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("latents", [1, 3, 10])
-@pytest.mark.parametrize("kind", ["box", "sign", "diamond", "thin"])
+@pytest.mark.parametrize("kind", ["box", "sign", "diamond", "thin", "ball"])
 def test_the_time_of_a_report_does_not_tell_the_record(kind: str, latents: int) -> None:
     """Record to bytes. In 0.1 a forged thin region took 79,000 steps for records past a threshold: 2 s and more."""
     cloud = np.random.default_rng(1).normal(size=(200, latents))
@@ -175,10 +265,17 @@ def test_the_time_of_a_report_does_not_tell_the_record(kind: str, latents: int) 
         "sign": cloud_region(cloud),
         "diamond": releases.diamond(latents),
         "thin": releases.thin_region(latents),
+        "ball": BallRegion(step=2.0**-12, center=np.zeros(latents, dtype=np.int64), squared_radius=2**30),
     }
     reach = np.full(latents, 2.0**16)
     encoder = LinearEncoder.of(low=-reach, high=reach, weights=np.eye(latents), offset=np.zeros(latents))
-    device = Device(encoder=encoder, mechanism=releases.laplace(regions[kind], 1.0))
+    region = regions[kind]
+    mechanism: Mechanism
+    if isinstance(region, BallRegion):
+        mechanism = Gaussian.calibrated(region=region, epsilon=1.0, delta=1e-6)
+    else:
+        mechanism = releases.laplace(region, 1.0)
+    device = Device(encoder=encoder, mechanism=mechanism)
     client = Client(device=device, release=bytes(32), ledger=None, cap=1.0)  # type: ignore[arg-type]
     records = np.concatenate([hostile_records(latents)[:300:20], on_the_plane(latents, 40), np.zeros((1, latents))])
     spent = cpu_times(lambda record: client._make(client.device.record(record)), records)
@@ -229,6 +326,11 @@ def test_many_latents_fall_back_to_a_diamond_or_a_box() -> None:
         lambda: BoxRegion(step=0.5, low=np.array([0.0]), high=np.array([1.0])),  # type: ignore[arg-type]
         lambda: BoxRegion(step=0.5, low=np.array([0]), high=np.array([2**60])),
         lambda: DiamondRegion(step=0.5, center=np.array([0]), radius=-1),
+        lambda: BallRegion(step=0.5, center=np.array([0]), squared_radius=-1),
+        lambda: BallRegion(step=0.5, center=np.array([0]), squared_radius=2**52 + 1),
+        lambda: BallRegion(step=0.3, center=np.array([0]), squared_radius=1),
+        lambda: BallRegion(step=0.5, center=np.array([0.0]), squared_radius=1),
+        lambda: BallRegion(step=0.5, center=np.full(2**17, 0), squared_radius=1),
         lambda: SignRegion(step=1.0, signs=sign_vectors(3)[:3], lower=-np.ones(3, int), upper=np.ones(3, int),
                            center=np.zeros(3, int)),
         lambda: SignRegion(step=1.0, signs=sign_vectors(2), lower=np.array([1, 1]), upper=np.array([2, 2]),
@@ -250,6 +352,7 @@ LEAST = np.iinfo(np.int64).min
         lambda: BoxRegion(step=1.0, low=np.array([LEAST, LEAST]), high=np.array([2**39, -(2**39) - 1])),
         lambda: BoxRegion(step=1.0, low=np.array([0]), high=np.array([1, 1])),
         lambda: DiamondRegion(step=1.0, center=np.array([LEAST]), radius=1),
+        lambda: BallRegion(step=1.0, center=np.array([LEAST]), squared_radius=1),
         lambda: DiamondRegion(step=1.0, center=np.full(2**17, 0), radius=1),
         lambda: BoxRegion(step=1.0, low=np.full(2**17, -(2**40)), high=np.full(2**17, 2**40)),
         lambda: SignRegion(
@@ -268,10 +371,12 @@ def test_bounds_that_would_overflow_are_refused(make: Callable[[], object]) -> N
         make()
 
 
-@pytest.mark.parametrize("name", ["box", "sign", "diamond"])
+@pytest.mark.parametrize("name", ["box", "sign", "diamond", "ball"])
 def test_nan_is_brought_to_the_middle_and_nowhere_else(name: str) -> None:
     """Each coordinate by itself: cast to a whole number, NaN would be −2^63 and end at an edge."""
-    region = {"box": releases.box(3), "sign": releases.sign_region(), "diamond": releases.diamond()}[name]
+    ball = BallRegion(step=0.5, center=np.array([30, -7, 4]), squared_radius=50)
+    kinds = {"box": releases.box(3), "sign": releases.sign_region(), "diamond": releases.diamond(), "ball": ball}
+    region = kinds[name]
     low, high = region.reach
     middle = low + (high - low) // 2 if name == "box" else region.center
     assert np.array_equal(region.enforce(np.full((1, 3), np.nan)), middle[None, :])

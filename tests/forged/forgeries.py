@@ -17,6 +17,7 @@ import numpy as np
 from forged import networks
 from forged.balls import BALLS
 from forged.blocks import BLOCK_GROUPS
+from forged.gaussians import GAUSSIANS, not_numbers
 from forged.levels import LEVEL_GROUPS
 from forged.means import MEANS
 from forged.mixed import MIXED
@@ -424,6 +425,7 @@ def forgeries() -> list[Forgery]:
         *networks.CHANGED,
         *SUMS,
         *BALLS,
+        *GAUSSIANS,
         *LEVEL_GROUPS,
         *BLOCK_GROUPS,
         *MEANS,
@@ -444,5 +446,5 @@ def forgeries() -> list[Forgery]:
         ("a lattice of 66,000 levels and a budget of 0", changed("lattice", level_lattice(3, 22_000))),
         ("a lattice of more than 2^1500 codewords", changed("lattice", huge_lattice(600, 30, 430, 5))),
     ]
-    found += [*heads(), *spellings()]
+    found += [*heads(), *spellings(), *not_numbers()]
     return [Forgery(why=why, manifest=files[0], weights=files[1]) for why, files in found]

@@ -52,7 +52,8 @@ class Client:
 
     Of a family (`taskveil.client.families`), `device` is the member that was chosen, or the first one if the device
     draws in every round; all members take the same record. `release` is the family's id, and `epsilon` what a report
-    costs: that of the chosen member, or the largest of all if the device draws.
+    costs: that of the chosen member, or the largest of all if the device draws. `delta` is the probability with which
+    one report may reveal more, likewise. The cap counts ε; the δ of all reports add up beside it.
 
     Of a release over time (`tv.OverTime`), the device draws its rounds when it joins: with its first report, or with
     `enrol`. In all other rounds `report` returns None.
@@ -99,6 +100,7 @@ class Client:
         self.release = self._family.release
         self.ledger = ledger
         self.epsilon = max(member.epsilon for member in self._offered)
+        self.delta = max(member.device.mechanism.delta for member in self._offered)
         self.panel = self._family.panel
         lifetime = self.epsilon if self.panel is None else times_cost(self.epsilon, self.panel.reports)
         self.cap = lifetime if cap is None else _as_cap(cap)
@@ -155,11 +157,11 @@ class Client:
 
         It comes from the mechanism and the ledger, not from the release's text.
         """
-        words = [family_statement(self._family, self._offered), together(self.ledger.spent, self.cap)]
+        words = [family_statement(self._family, self._offered), together(self.ledger.spent, self.cap, self.delta)]
         if self.panel is not None:
             places = self._drawn()
             joined = None if places is None else len(places)
-            words.insert(1, self.panel.statement(self.epsilon, joined, self._others()))
+            words.insert(1, self.panel.statement(self.epsilon, joined, self._others(), self.delta))
         return " ".join(words)
 
     def enrol(self, round: str | int) -> None:

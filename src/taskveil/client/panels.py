@@ -28,6 +28,9 @@ that A does not depend on the records: a device that is switched off, or joins, 
 covered. S need not be secret: it is independent of every record. It need not even stay the same: the bound comes from
 the ledger's one report a block.
 
+With (ε, δ)-LDP reports, the same holds with (rε, rδ): k reports, each of which may depend on those before it, are (kε,
+kδ)-private together (basic composition).
+
 This module ships to devices: numpy and the standard library only.
 """
 
@@ -41,7 +44,7 @@ from functools import cached_property
 from typing import Any
 
 from taskveil.client import entropy
-from taskveil.client.promise import rounded_up, times_as_likely
+from taskveil.client.promise import chance, rounded_up, times_as_likely
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.errors import DataError, LedgerError
 
@@ -154,13 +157,14 @@ class Panel:
             pass
         raise LedgerError("the ledger was altered: it holds drawn rounds that no device draws. No report was made.")
 
-    def statement(self, epsilon: float, joined: int | None, others: Sequence[float] = ()) -> str:
+    def statement(self, epsilon: float, joined: int | None, others: Sequence[float] = (), delta: float = 0.0) -> str:
         """What all reports of one person reveal together, in words.
 
         Args:
             epsilon: what one report costs.
             joined: how many rounds were drawn when this device joined; None if it has not joined.
             others: what reports cost that were made with another ε.
+            delta: of one report.
         """
         count = self.reports if joined is None else joined
         period = f" (every {self.days} days)" if self.days > 1 else " (every day)" if self.days else ""
@@ -173,12 +177,13 @@ class Panel:
         times = "once" if count == 1 else f"{count} times"
         every = "this report" if count == 1 else "all these reports together"
         total = together_cost(epsilon, count, others)
+        exception = f", except with probability {chance(delta, count)}" if delta else ""
         return (
             f"You will be asked {times} in {len(self.rounds)} rounds{period}. {when} the rounds at random, before it "
             "looked at any record, and keeps them to itself; a round without a report says nothing about you. Whatever "
             f"your records contain and whenever they change, {every} can turn even odds between two people's records "
-            f"into odds of at most {times_as_likely(total)} to 1 (ε = {rounded_up(total)}). After the last round this "
-            "ends: to join again would be a new release with a new budget."
+            f"into odds of at most {times_as_likely(total)} to 1 (ε = {rounded_up(total)}){exception}. After the "
+            "last round this ends: to join again would be a new release with a new budget."
         )
 
 

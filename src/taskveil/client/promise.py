@@ -19,9 +19,9 @@ def round_up(exact: Fraction) -> float:
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
-def rounded_up(epsilon: float) -> str:
+def rounded_up(epsilon: float | Decimal) -> str:
     """ε in six digits, rounded up from the shortest decimal that names the double: 2.0000004 becomes 2.00001."""
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(epsilon))):g}"
+    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(str(epsilon))):g}"
 
 
 def log_ratio(a: int, b: int) -> float:
@@ -72,14 +72,25 @@ def statement(epsilon: float, delta: float, enforced_by: str) -> str:
 
 def in_a_sentence(epsilon: float, delta: float) -> str:
     """What (ε, δ)-LDP of one report means, in one sentence: the first of its `statement`."""
-    exception = f", except with probability {delta:g}" if delta else ""
+    exception = ""
+    if delta:
+        exception = (
+            f", except with probability {chance(delta)}: then a report may reveal more, at worst the whole record"
+        )
     return (
         f"Whatever a person's record contains, no report becomes more than {times_as_likely(epsilon)} times as likely "
-        f"as it would be for any other record{exception} (ε = {rounded_up(epsilon)})."
+        f"as it would be for any other record (ε = {rounded_up(epsilon)}){exception}."
     )
 
 
-def together(spent: float, cap: float) -> str:
+def chance(delta: float, count: int = 1) -> str:
+    """`count` times a probability above 0, in words, "δ = 1e-06 (1 in 1,000,000)": rounded up from the shortest decimal
+    that names the double."""
+    total = min(Context(prec=60).multiply(Decimal(repr(float(delta))), count), Decimal(1))
+    return f"δ = {rounded_up(total)} (1 in {int(1 / Fraction(total)):,})"
+
+
+def together(spent: float, cap: float, delta: float = 0.0) -> str:
     """The sentences that say what all reports of one person reveal together: those recorded so far, and all that the
     cap allows.
 
@@ -89,17 +100,21 @@ def together(spent: float, cap: float) -> str:
     Args:
         spent: what the recorded reports cost together; 0 if there is none.
         cap: what all reports may cost together; it counts as kept to 12 digits.
+        delta: of one report of this release. Neither `spent` nor the cap counts it.
     """
+    beside = ""
+    if delta:
+        beside = f" Every report of this release adds {chance(delta)} to the probability that this does not hold."
     even = "even odds between two people's records become odds of at most"
     so_far = (
         f" With the reports that this device has recorded so far (ε = {rounded_up(spent)}), {even} "
         f"{times_as_likely(spent)} to 1."
     )
     if spent >= cap:
-        return f"Reports add up.{so_far} The cap of ε = {rounded_up(cap)} is reached."
+        return f"Reports add up.{so_far} The cap of ε = {rounded_up(cap)} is reached.{beside}"
     allowed = f" With all reports that the cap of ε = {rounded_up(cap)} allows, "
     become = "they become at most" if spent else even
-    return f"Reports add up.{so_far if spent else ''}{allowed}{become} {times_as_likely(cap)} to 1."
+    return f"Reports add up.{so_far if spent else ''}{allowed}{become} {times_as_likely(cap)} to 1.{beside}"
 
 
 def times_as_likely(epsilon: float) -> str:

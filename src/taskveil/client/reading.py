@@ -48,6 +48,7 @@ from taskveil.client.mechanisms import (
     BlockGroup,
     CentredBallResponse,
     Codebook,
+    Gaussian,
     Laplace,
     LatticeCodebook,
     LevelGroup,
@@ -61,12 +62,12 @@ from taskveil.client.mechanisms import (
 from taskveil.client.mechanisms.lattice import Lattice
 from taskveil.client.networks import ConvolutionLayer, DenseLayer, LayeredEncoder, PoolingLayer, Window
 from taskveil.client.panels import Panel
-from taskveil.client.regions import BoxRegion, DiamondRegion, SignRegion
+from taskveil.client.regions import BallRegion, BoxRegion, DiamondRegion, SignRegion
 from taskveil.client.signatures import verify
 from taskveil.client.trees import TreeEncoder
 from taskveil.errors import ReleaseError, VersionError
 
-SCHEMA = 10
+SCHEMA = 11
 """The newest schema that this module reads."""
 SINCE = {
     "tabled_encoder": 2,
@@ -85,6 +86,7 @@ SINCE = {
     "ball_response": 8,
     "centred_ball_response": 9,
     "panel": 10,
+    "gaussian": 11,
 }
 """The first schema with this encoder, mechanism, group, field, panel or task; the others exist since schema 1."""
 CLIENT, SERVER = "client", "server"
@@ -111,6 +113,7 @@ ENCODERS: Kinds = {
 }
 MECHANISMS: Kinds = {
     "laplace": Laplace,
+    "gaussian": Gaussian,
     "codebook": Codebook,
     "lattice_codebook": LatticeCodebook,
     "sum_codebook": SumCodebook,
@@ -141,6 +144,7 @@ DEVICE_KINDS: Kinds = {
     "box_region": BoxRegion,
     "sign_region": SignRegion,
     "diamond_region": DiamondRegion,
+    "ball_region": BallRegion,
 }
 """The parts that may appear in `client/`."""
 

@@ -1,7 +1,7 @@
-"""The sets that latents are forced into on the device, in integers. Laplace noise is calibrated to them.
+"""The sets that latents are forced into on the device, in integers. Noise is calibrated to them.
 
 A region lies on a power-of-two grid: the latent φ becomes the integers k = round(φ / step), and a region is a set of
-integer vectors with a known ℓ1 diameter. `enforce` maps *any* floats (NaN, infinities, anything an encoder computed)
+integer vectors with a known diameter. `enforce` maps *any* floats (NaN, infinities, anything an encoder computed)
 into that set. A comparison of whole numbers decides at the end, so the diameter holds for every input and the argument
 needs no rounding. Rounding to the grid comes first: the diameter is that of the rounded set. The time is bounded too,
 for every region: a report that came late, or never, would reveal something about its record.
@@ -10,6 +10,9 @@ for every region: a report that came late, or never, would reveal something abou
 `SignRegion`     lower_s ≤ s·k ≤ upper_s for all 2^(Z−1) sign vectors s: the tightest set around a cloud that has the
                  cloud's own ℓ1 diameter. Any a, b in it have ‖a − b‖₁ = max over s of s·(a − b) ≤ max (upper − lower).
 `DiamondRegion`  ‖k − center‖₁ ≤ radius: for many latents, where sign vectors are too many. Diameter: 2·radius.
+`BallRegion`     ‖k − center‖₂² ≤ squared_radius: for Gaussian noise. Any a, b in it have ‖a − b‖₂² ≤ 4·squared_radius.
+
+The first three are for Laplace noise, whose diameter is that of ℓ1.
 
 This module ships to devices: numpy and the standard library only.
 """
@@ -104,13 +107,13 @@ class CenteredRegion(ABC):
 
     @property
     @abstractmethod
-    def l1_diameter(self) -> int:
-        """The largest ℓ1 distance of two members, or an upper bound of it. Noise is scaled to it."""
+    def farthest(self) -> int:
+        """No coordinate of a member is farther from the center's than this."""
 
     @property
     def reach(self) -> tuple[Integers, Integers]:
-        """Bounds of every coordinate: no member is farther from the center than the diameter."""
-        return self.center - self.l1_diameter, self.center + self.l1_diameter
+        """Bounds of every coordinate."""
+        return self.center - self.farthest, self.center + self.farthest
 
     @abstractmethod
     def contains(self, k: Integers) -> NDArray[np.bool_]:
@@ -184,6 +187,11 @@ class SignRegion(CenteredRegion):
         return int((self.upper - self.lower).max())
 
     @property
+    def farthest(self) -> int:
+        """No coordinate of a member is farther from the center's than this."""
+        return self.l1_diameter
+
+    @property
     def l1_radius(self) -> int:
         """The largest ℓ1 distance of a member from the center, or an upper bound of it."""
         start = self.signs.astype(np.int64) @ self.center
@@ -235,6 +243,11 @@ class DiamondRegion(CenteredRegion):
         return 2 * self.radius
 
     @property
+    def farthest(self) -> int:
+        """No coordinate of a member is farther from the center's than this."""
+        return self.l1_diameter
+
+    @property
     def l1_radius(self) -> int:
         """The largest ℓ1 distance of a member from the center."""
         return self.radius
@@ -250,7 +263,46 @@ class DiamondRegion(CenteredRegion):
         return np.asarray(self.radius / np.maximum(np.abs(offset).sum(axis=1), 1))
 
 
-Region = BoxRegion | SignRegion | DiamondRegion
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BallRegion(CenteredRegion):
+    """{k : ‖k − center‖₂² ≤ squared_radius}."""
+
+    step: float
+    center: Integers
+    squared_radius: int
+
+    def __post_init__(self) -> None:
+        own_arrays(self)
+        _check_grid(self.step, self.center, latents=self.dim)
+        if not 0 <= self.squared_radius <= 2**52:
+            raise MechanismError(f"a ball region needs a squared radius from 0 to 2^52, got {self.squared_radius}.")
+
+    @property
+    def farthest(self) -> int:
+        """No coordinate of a member is farther from the center's than this."""
+        return math.isqrt(self.squared_radius)
+
+    def contains(self, k: Integers) -> NDArray[np.bool_]:
+        """(N,): which rows of k (N, Z) are members, decided exactly.
+
+        Members have offsets within ±2^26, so clipping keeps all others outside, and every square is exact. A sum of
+        squares is exact up to 2^53. Once a sum has been rounded it is 2^53 at least, and adding squares never makes it
+        smaller.
+        """
+        within = np.minimum(np.maximum(k, -4 * LARGEST), 4 * LARGEST) - self.center
+        most = self.farthest + 1
+        squares = np.minimum(np.maximum(within, -most), most).astype(np.float64) ** 2
+        return np.asarray(squares.sum(axis=1) <= self.squared_radius)
+
+    def _share(self, offset: Integers) -> Floats:
+        """The radius over the length of the way. Squares are added up in order, so that every client finds the same."""
+        squares = np.cumsum(offset.astype(np.float64) ** 2, axis=1)[:, -1]
+        return np.asarray(np.sqrt(self.squared_radius / np.maximum(squares, 1)))
+
+
+L1Region = BoxRegion | SignRegion | DiamondRegion
+"""Those with an ℓ1 diameter."""
+Region = L1Region | BallRegion
 
 
 def _to_grid(latents: Floats, step: float, fallback: Integers) -> Integers:

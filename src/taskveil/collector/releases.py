@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -129,6 +130,20 @@ def merged(id: str, members: Sequence[StoredRelease]) -> StoredRelease:
     )
 
 
+class Budget(Protocol):
+    """The (ε, δ) of one report."""
+
+    @property
+    def epsilon(self) -> float:
+        """Its ε."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """The probability with which ε may fail."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Together:
     """What a person has spent at most in so many rounds."""
@@ -138,17 +153,22 @@ class Together:
     """How many reports a person made at most: one in each round or, with a panel, one in each of its blocks."""
     epsilon: float
     """The sum of the budgets, rounded up."""
+    delta: float
+    """The sum of the probabilities with which they may fail, rounded up."""
     odds: str
     """Even odds between two people's records become odds of at most this to 1."""
 
     @classmethod
-    def of(cls, spent: Iterable[tuple[float, int, int]]) -> Together:
-        """The total of several releases: of each the ε of one report, the number of its rounds, and how many reports a
-        person made in these at most."""
+    def of(cls, spent: Iterable[tuple[Budget, int, int]]) -> Together:
+        """The total of several releases: of each the budget of one report, the number of its rounds, and how many
+        reports a person made in these at most."""
         each = list(spent)
-        total = round_up(sum((Fraction(epsilon) * reports for epsilon, _, reports in each), Fraction(0)))
+        total = round_up(sum((Fraction(one.epsilon) * reports for one, _, reports in each), Fraction(0)))
+        delta = round_up(
+            min(sum((Fraction(one.delta) * reports for one, _, reports in each), Fraction(0)), Fraction(1))
+        )
         rounds, reports = sum(one[1] for one in each), sum(one[2] for one in each)
-        return cls(rounds=rounds, reports=reports, epsilon=total, odds=times_as_likely(total))
+        return cls(rounds=rounds, reports=reports, epsilon=total, delta=delta, odds=times_as_likely(total))
 
 
 def so_far(stored: StoredRelease, panel: Panel | None) -> tuple[int, int]:

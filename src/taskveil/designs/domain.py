@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from taskveil.arrays import Floats, owned
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.networks import LEVELS
-from taskveil.client.regions import MOST_SIGNED_LATENTS, BoxRegion, DiamondRegion, Region, SignRegion
+from taskveil.client.regions import MOST_SIGNED_LATENTS, BoxRegion, DiamondRegion, L1Region, SignRegion
 from taskveil.designs import sensitivity
 from taskveil.errors import DomainError, SensitivityError
 from taskveil.records.schema import Schema
@@ -245,7 +245,7 @@ def grid_step(extent: float) -> float:
     return float(2.0 ** np.floor(np.log2(max(extent, 1e-280)))) / LEVELS
 
 
-def image_region(domain: Domain, encoder: LinearEncoder, weights: Floats, offset: Floats) -> Region:
+def image_region(domain: Domain, encoder: LinearEncoder, weights: Floats, offset: Floats) -> L1Region:
     """A region that contains the image of the domain and has its ℓ1 diameter (up to rounding to the grid).
 
     The image of a box or a ball is symmetric about the image of its center, so the diamond of half its
@@ -282,7 +282,7 @@ def box_region(low: Floats, high: Floats) -> BoxRegion:
     )
 
 
-def cloud_region(latents: Floats) -> Region:
+def cloud_region(latents: Floats) -> L1Region:
     """The region around a cloud of latents (N, Z) with the cloud's own ℓ1 diameter, or nearly for many latents."""
     spread = np.ptp(latents, axis=0)
     step = grid_step(float(spread.sum()) or 1.0)

@@ -18,7 +18,7 @@ from torch import Tensor
 from taskveil.arrays import Floats
 from taskveil.client.latent_encoders import Encoder, LinearEncoder
 from taskveil.client.mechanisms import Laplace
-from taskveil.client.regions import Region
+from taskveil.client.regions import L1Region
 from taskveil.designs.domain import cloud_region, image_region
 from taskveil.designs.laplace.gradient import LearnedAnswers, LearningSettings, LightEncoder, Reports
 from taskveil.designs.laplace.learned import Cells, Parts, TrainingSet, design_models, hidden_encoder
@@ -128,7 +128,7 @@ def _on_frozen_latents(data: TrainingSet, cells: Cells, encoders: dict[int, Enco
     return parts, data.learn(reports, grid, seed=cells[0][1], title="learning decoders")
 
 
-def _image(data: TrainingSet, encoder: Encoder) -> Region:
+def _image(data: TrainingSet, encoder: Encoder) -> L1Region:
     """What latents are bounded to: the image of the domain, or of the volunteers where the encoder is not linear."""
     if isinstance(encoder, LinearEncoder):
         return image_region(data.problem.domain, encoder, *_as_floats(encoder))

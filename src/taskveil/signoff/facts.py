@@ -8,7 +8,7 @@ from typing import Any
 from taskveil import __version__
 from taskveil.client.families import CHOSEN
 from taskveil.client.panels import Panel
-from taskveil.client.promise import WEAK, rounded_up
+from taskveil.client.promise import WEAK, chance, rounded_up
 from taskveil.errors import BudgetError, DataError, printable
 from taskveil.signoff.evidence import Signature
 from taskveil.signoff.fields import fields_of
@@ -68,7 +68,7 @@ def content_of(
             "statement": release.statement if isinstance(release, Family) else promise.statement,
             "level": level(promise.epsilon),
             "words": meaning(promise.epsilon, "one report")
-            + (f" This holds except with probability {promise.delta:g}." if promise.delta else "")
+            + (f" This holds except with probability {chance(promise.delta)}." if promise.delta else "")
             + (
                 f" People choose their ε: this is for {budget(promise.epsilon)}, the largest."
                 if _chosen(release)
@@ -117,7 +117,8 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         if cap is not None:
             words = f"The number of rounds is not stated. Devices stop at {budget(cap)}. {meaning(cap, 'all reports')}"
     else:
-        whole = Cost(epsilon=one.epsilon, delta=one.delta, times=rounds)
+        pair = Cost(epsilon=one.epsilon, delta=one.delta, times=rounds)
+        whole = Cost.of(release, times=rounds) if isinstance(release, Veil) else pair
         planned = compose([whole], delta=_delta(one.delta, rounds)).epsilon
         said = f"{rounds:,} report{'s' if rounds > 1 else ''}"
         words = f"{said} of {budget(one.epsilon)} cost {budget(planned)} together."
@@ -139,7 +140,7 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         if level(planned) != "kept" and fits < rounds:
             words += f" {advice}"
     if one.delta:
-        words += f" This holds except with probability {_delta(one.delta, rounds or 1):g}."
+        words += f" This holds except with probability {chance(one.delta, rounds or 1)}."
     return {
         "rounds": rounds,
         "panel": None if panel is None else {"rounds": len(panel.rounds), "reports": panel.reports, "days": panel.days},

@@ -83,7 +83,7 @@ class Guarantee:
     def statement(self) -> str:
         """The promise in words that need no mathematics."""
         one = statement(self.epsilon, self.delta, self.enforced_by)
-        return one if self.panel is None else f"{one} {self.panel.statement(self.epsilon, None)}"
+        return one if self.panel is None else f"{one} {self.panel.statement(self.epsilon, None, delta=self.delta)}"
 
     @property
     def in_a_sentence(self) -> str:
@@ -120,6 +120,20 @@ def as_epsilon(epsilon: Any, name: str = "epsilon") -> float:
         why = getattr(epsilon, "statement", "")  # of a sweep that could name no budget
         got = epsilon if isinstance(epsilon, bool | np.bool_) else value
         raise BudgetError(f"{name} must be a finite number above zero, got {got}. {why}".rstrip())
+    return value
+
+
+def as_delta(delta: Any) -> float:
+    """The probability with which ε may fail: 0, or a number for which noise can be made."""
+    try:
+        value = math.nan if isinstance(delta, bool) else float(delta)
+    except (OverflowError, TypeError, ValueError):
+        value = math.nan
+    if value != 0 and not 2.0**-100 <= value <= 0.5:
+        raise BudgetError(
+            "delta is the probability with which epsilon may fail: 0, or a number from 2^-100 to 1/2, for example "
+            f"1e-6; got {delta!r}."
+        )
     return value
 
 

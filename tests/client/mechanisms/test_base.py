@@ -16,6 +16,7 @@ from hostile import hostile_records
 from taskveil.client.device import Device
 from taskveil.client.mechanisms import (
     Codebook,
+    Gaussian,
     Laplace,
     Lattice,
     LatticeCodebook,
@@ -25,7 +26,7 @@ from taskveil.client.mechanisms import (
     Stage,
     SumCodebook,
 )
-from taskveil.client.regions import BoxRegion
+from taskveil.client.regions import BallRegion, BoxRegion
 from taskveil.client.wire import Layout
 
 DEVICES = releases.devices()
@@ -47,7 +48,9 @@ def combinations(mechanism: Mechanism) -> int:
 
 
 LISTED = [name for name, device in DEVICES.items() if combinations(device.mechanism) < 2**21]
-NOISY = [name for name, device in DEVICES.items() if isinstance(device.mechanism, Laplace) and name not in LISTED]
+NOISY = [
+    name for name, device in DEVICES.items() if isinstance(device.mechanism, Laplace | Gaussian) and name not in LISTED
+]
 every = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES.keys())
 
 
@@ -65,9 +68,10 @@ def latents(device: Device, *shares: float) -> np.ndarray:
 
 
 def test_all_kinds_are_listed_here() -> None:
-    kinds = {Laplace, Codebook, LatticeCodebook, SumCodebook, LevelResponse}
+    kinds = {Laplace, Gaussian, Codebook, LatticeCodebook, SumCodebook, LevelResponse}
     assert {type(DEVICES[name].mechanism) for name in LISTED} == kinds
-    assert len(NOISY) >= 3
+    assert {type(DEVICES[name].mechanism) for name in NOISY} == {Laplace, Gaussian}
+    assert len(NOISY) >= 6
 
 
 @pytest.mark.parametrize("name", LISTED)
@@ -103,14 +107,16 @@ def test_draws_are_as_frequent_as_their_likelihood_says(name: str, together: boo
 def likelihood_ratios(device: Device, judge: Mechanism, together: bool = True) -> np.ndarray:
     """P[r | b] / P[r | a] as `judge` says, for reports r drawn from a; their mean is 1 if it says the truth.
 
-    b is as far from a as costs 1.5 at most: with larger ratios the mean would rest on a few reports.
+    b is as far from a as costs 1.5 at most, or 0.7 scales of Gaussian noise: with larger ratios the mean would rest on
+    a few reports.
     """
-    assert isinstance(device.mechanism, Laplace)
+    assert isinstance(device.mechanism, Laplace | Gaussian)
+    order, most = (1, 1.5) if isinstance(device.mechanism, Laplace) else (2, 0.7)
     count = device.mechanism.latent_dim
     along = np.append([1e300, -1e300], np.zeros(max(0, count - 2)))[:count]
     a, far = device.mechanism.bound(np.array([-along, along]))
-    cost = np.abs(far - a).sum() / (device.mechanism.scale * device.mechanism.region.step)
-    pair = np.array([a, a + (far - a) * min(1.0, 1.5 / cost)])
+    cost = np.linalg.norm(far - a, order) / (device.mechanism.scale * device.mechanism.region.step)
+    pair = np.array([a, a + (far - a) * min(1.0, most / cost)])
     said = judge.log_likelihood(draws(device.mechanism, pair[:1], DRAWS if together else DRAWS // 10, together), pair)
     return np.exp(said[:, 1] - said[:, 0])
 
@@ -125,9 +131,10 @@ def test_likelihoods_of_noise_that_cannot_be_listed(name: str, together: bool) -
     assert is_one(likelihood_ratios(DEVICES[name], DEVICES[name].mechanism, together))
 
 
-def test_a_likelihood_of_another_scale_is_noticed() -> None:
-    device = DEVICES["laplace_wide"]
-    assert isinstance(device.mechanism, Laplace)
+@pytest.mark.parametrize("name", ["laplace_wide", "gaussian_many"])
+def test_a_likelihood_of_another_scale_is_noticed(name: str) -> None:
+    device = DEVICES[name]
+    assert isinstance(device.mechanism, Laplace | Gaussian)
     for wrong in (0.7, 1.3):
         assert not is_one(likelihood_ratios(device, replace(device.mechanism, scale=wrong * device.mechanism.scale)))
 
@@ -151,7 +158,7 @@ def test_what_is_drawn_is_whole_possible_and_held(device: Device) -> None:
     assert drawn.shape[1] == mechanism.report_width == len(mechanism.layout.low)
     assert mechanism.possible(drawn).all()
     assert mechanism.layout.holds(drawn).all()
-    step = mechanism.region.step if isinstance(mechanism, Laplace) else 1
+    step = mechanism.region.step if isinstance(mechanism, Laplace | Gaussian) else 1
     assert np.array_equal(mechanism.values(drawn), drawn * step)
 
 
@@ -180,7 +187,7 @@ def test_the_stated_epsilon_is_the_exact_one_and_a_hair_more(device: Device) -> 
     mechanism = device.mechanism
     exact, stated = mechanism.exact_epsilon, Decimal(mechanism.epsilon)
     assert exact * (1 - Decimal(10) ** -55) <= stated <= exact * (1 + Decimal(2) ** -39)
-    assert mechanism.delta == 0
+    assert (mechanism.delta > 0) == isinstance(mechanism, Gaussian)
     assert mechanism.enforced_by.endswith(".")
 
 
@@ -206,6 +213,13 @@ class NarrowBox(BoxRegion):
     @property
     def l1_diameter(self) -> int:
         return super().l1_diameter - 1
+
+
+class Cube(BallRegion):
+    """Lets through what is in the cube around the ball that it charges for."""
+
+    def contains(self, k: np.ndarray) -> np.ndarray:
+        return np.abs(k - self.center).max(axis=1) <= self.farthest
 
 
 class Echo(Stage):
@@ -248,6 +262,9 @@ def broken() -> dict[str, Mechanism]:
     response = releases.Response.calibrated(size=lattice.size, favoured=1, epsilon=2.0)
     return {
         "laplace": Laplace(region=NarrowBox(step=box.step, low=box.low, high=box.high), scale=100.0),
+        "gaussian": Gaussian(
+            region=Cube(step=1.0, center=np.array([0, 9]), squared_radius=100), scale=30.0, delta=1e-6, order=9.0
+        ),
         "codebook": Codebook(region=box, stages=(Echo(**arrays),)),
         "sums": Elsewhere(**{name: getattr(sums, name) for name in fields}),
         "levels": LevelResponse(region=box, groups=(LevelBeside(**beside),)),

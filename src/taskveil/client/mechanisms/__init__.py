@@ -3,6 +3,7 @@
 from taskveil.client.mechanisms.ball_response import BallResponse, CentredBallResponse
 from taskveil.client.mechanisms.base import Mechanism
 from taskveil.client.mechanisms.codebook import Codebook, Stage
+from taskveil.client.mechanisms.gaussian import Gaussian
 from taskveil.client.mechanisms.laplace import Laplace
 from taskveil.client.mechanisms.lattice import Lattice, LatticeCodebook
 from taskveil.client.mechanisms.level_groups import BlockGroup, LevelGroup, PlaneGroup
@@ -16,6 +17,7 @@ __all__ = [
     "BlockGroup",
     "CentredBallResponse",
     "Codebook",
+    "Gaussian",
     "Laplace",
     "Lattice",
     "LatticeCodebook",

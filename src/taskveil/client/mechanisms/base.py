@@ -25,7 +25,7 @@ class Mechanism(ABC):
 
     region: Region
     """The set of whole-number latents that every input is brought into first."""
-    delta: ClassVar[float] = 0.0
+    delta: float = 0.0
     """The probability with which the bound ε may fail."""
     enforced_by: ClassVar[str] = (
         "The report is a code number, drawn in exact integer arithmetic from the operating system's entropy; the "

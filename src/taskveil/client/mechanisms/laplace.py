@@ -29,7 +29,7 @@ from taskveil.arrays import Array, Floats, Integers
 from taskveil.client.mechanisms.base import Mechanism
 from taskveil.client.noise import discrete_laplace, discrete_laplace_variance
 from taskveil.client.promise import round_up
-from taskveil.client.regions import LARGEST, Region
+from taskveil.client.regions import LARGEST, L1Region
 from taskveil.client.wire import Layout
 from taskveil.errors import MechanismError
 
@@ -41,7 +41,7 @@ SCALES_KEPT = 45
 class Laplace(Mechanism):
     """ε-LDP for every input, ε = region.l1_diameter / scale (`scale` in grid steps)."""
 
-    region: Region
+    region: L1Region
     scale: float
 
     enforced_by: ClassVar[str] = (
@@ -50,11 +50,13 @@ class Laplace(Mechanism):
     )
 
     def __post_init__(self) -> None:
+        if not isinstance(self.region, L1Region):
+            raise MechanismError("the region of Laplace noise is a box, a sign region or a diamond.")
         if not (math.isfinite(self.scale) and 2.0**-10 <= self.scale <= LARGEST):
             raise MechanismError(f"the noise scale must lie between 2^-10 and 2^40 grid steps, got {self.scale}.")
 
     @classmethod
-    def calibrated(cls, *, region: Region, epsilon: float) -> Laplace:
+    def calibrated(cls, *, region: L1Region, epsilon: float) -> Laplace:
         """The least noise that keeps `epsilon` on `region`, rounded up."""
         if not (math.isfinite(epsilon) and epsilon >= 2.0**-100):
             raise MechanismError(f"epsilon must be a number above zero that noise can be made for, got {epsilon}.")

@@ -17,7 +17,7 @@ from taskveil.client.reading import CLIENT
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import ProblemType
-from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, Together, in_all, merged, so_far
+from taskveil.collector.releases import FRONTIER, Budget, OpenFamily, OpenRelease, Together, in_all, merged, so_far
 from taskveil.collector.store import StoredRelease
 from taskveil.errors import printable
 from taskveil.estimates.assumed import Assumption, assumptions
@@ -60,6 +60,7 @@ class TogetherShape(Shape):
         Field(description="How many reports a person made at most: one a round, or one in each block of a panel."),
     ]
     epsilon: float
+    delta: Annotated[float, Field(description="The probability with which the budgets may fail, added up.")]
     odds: Annotated[str, Field(description="Even odds between two people's records become odds of at most this to 1.")]
 
 
@@ -373,7 +374,7 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
             "rounds": list(stored.rounds),
             "reports": sum(one.reports for one in shapes),
             "guarantee": family.guarantee,
-            **totals(family.guarantee.epsilon, stored, found.panel),
+            **totals(family.guarantee, stored, found.panel),
             "outputs": list(dict.fromkeys(name for one in shapes for name in one.outputs)),
             "report_bytes": max(one.report_bytes for one in shapes),
             "client_bytes": sum(one.client_bytes for one in shapes) + len(found.files[FAMILY]),
@@ -395,12 +396,12 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
     )
 
 
-def totals(epsilon: float, stored: StoredRelease, panel: Panel | None) -> dict[str, Together | None]:
-    """What the rounds so far and the planned ones add up to for one person, at this ε for each report."""
+def totals(budget: Budget, stored: StoredRelease, panel: Panel | None) -> dict[str, Together | None]:
+    """What the rounds so far and the planned ones add up to for one person, at this budget for each report."""
     planned = in_all(stored, panel)
     return {
-        "so_far": Together.of([(epsilon, *so_far(stored, panel))]),
-        "planned": None if planned is None else Together.of([(epsilon, *planned)]),
+        "so_far": Together.of([(budget, *so_far(stored, panel))]),
+        "planned": None if planned is None else Together.of([(budget, *planned)]),
     }
 
 
@@ -417,7 +418,7 @@ def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
             "rounds": list(stored.rounds),
             "reports": stored.reports,
             "guarantee": veil.guarantee,
-            **totals(veil.guarantee.epsilon, stored, found.panel),
+            **totals(veil.guarantee, stored, found.panel),
             "panel": found.panel,
             "attributes": [printable(name) for name in veil.columns or veil.schema.names],
             "outputs": [] if veil.outputs is None else [printable(name) for name in veil.outputs.names],

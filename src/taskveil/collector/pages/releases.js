@@ -29,7 +29,7 @@ export function tabs(releases, chosen) {
         ` · ${size(release.report_bytes)} a report`,
         el("br"),
         [
-          `ε = ${budget(release.guarantee.epsilon)} a report`,
+          `ε = ${budget(release.guarantee.epsilon)}${release.guarantee.delta ? `, δ = ${release.guarantee.delta}` : ""} a report`,
           `${budget(release.so_far.epsilon)} so far`,
           release.planned && `${budget(release.planned.epsilon)} planned`,
         ]
