@@ -163,8 +163,9 @@ def write_release(home: Path) -> None:
 
 
 def write_chosen(home: Path) -> None:
-    """A family over time from which people choose, and what its clients say after a report with the first choice."""
-    write_family(home, (WEEKS, WEEKS), CHOSEN)
+    """A family over time from which people choose, and what its clients say after a report with the first choice, whose
+    delta is above 0; that of the second is 0."""
+    write_family(home, (WEEKS, WEEKS), CHOSEN, ("gaussian", "lattice"))
     record, said = [0.5] * DEVICES[NAME].attributes, {}
     with tempfile.TemporaryDirectory() as folder:
         first, second = (float(one.name) for one in sorted(home.iterdir()) if one.is_dir())
@@ -178,12 +179,14 @@ def write_chosen(home: Path) -> None:
     (home / "said.json").write_text(json.dumps({"record": record, "said": said}))
 
 
-def write_family(home: Path, panels: tuple[Panel, ...], kind: str = DRAWN) -> None:
+def write_family(
+    home: Path, panels: tuple[Panel, ...], kind: str = DRAWN, of: tuple[str, str] = ("lattice", "laplace_box")
+) -> None:
     """A family whose members have these panels."""
     shutil.rmtree(home, ignore_errors=True)
     members = []
     for place, panel in enumerate(panels):
-        device = planned(DEVICES[("lattice", "laplace_box")[place]], panel)
+        device = planned(DEVICES[of[place]], panel)
         name = f"member{place}" if kind == DRAWN else f"{device.mechanism.epsilon:.17g}"
         (home / name / "client").mkdir(parents=True)
         members.append((name, 1, write_files(home / name / "client", *pack_device(device)), device.mechanism.epsilon))

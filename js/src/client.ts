@@ -132,8 +132,17 @@ export class Client {
 
   private async said(): Promise<string> {
     const words = [familyStatement(this.family, this.offered)];
-    if (this.panel) words.push(this.panel.statement(this.epsilon, ...(await this.known()), this.delta));
-    return [...words, together(await this.ledger.spent(), this.cap, this.delta)].join(" ");
+    const delta = await this.largestDelta();
+    if (this.panel) words.push(this.panel.statement(this.epsilon, ...(await this.known()), delta));
+    return [...words, together(await this.ledger.spent(), this.cap, delta)].join(" ");
+  }
+
+  /** The largest δ of a report: of those to come and, if people choose, of those made with another choice. */
+  private async largestDelta(): Promise<number> {
+    const { members } = this.family;
+    if (this.offered.length === members.length) return this.delta;
+    const costs = await this.ledger.costs(this.key);
+    return Math.max(this.delta, ...members.filter(({ device }) => costs.includes(device.epsilon)).map(({ device }) => device.delta));
   }
 
   /** The planned rounds of a release over time, to ask which round a day belongs to; null if rounds are not planned. */

@@ -261,8 +261,9 @@ describe("a device", () => {
     const client = await load({ ledger });
     await client.enrol(ROUNDS[0]!);
     await alter(ledger, "0,1,2");
-    for (const work of [client.report(RECORD, { round: ROUNDS[0]! }), client.spent(), client.statement, client.enrol(ROUNDS[0]!)]) {
-      await expect(work).rejects.toMatchObject({ code: "ledger", message: expect.stringContaining("no device draws") });
+    const round = ROUNDS[0]!;
+    for (const work of [() => client.report(RECORD, { round }), () => client.spent(), () => client.statement, () => client.enrol(round)]) {
+      await expect(work()).rejects.toMatchObject({ code: "ledger", message: expect.stringContaining("no device draws") });
     }
   });
 
@@ -325,6 +326,7 @@ test("who chooses another ε is told what all reports cost together", async () =
     const { soFar, planned, lifetime } = await client.spent();
     expect([await client.statement, soFar, planned, lifetime]).toEqual(Object.entries(said).find(([key]) => Number(key) === epsilon)![1]);
   }
+  expect(said[String(choices[1])][0]).toContain("except with probability δ"); // the first choice's: the second has none
   // One report of the smaller ε, and two of the larger one.
   expect(said[String(choices[1])][2]).toBeCloseTo(choices[0]! + 2 * choices[1]!, 5);
 });

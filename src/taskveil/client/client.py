@@ -157,11 +157,12 @@ class Client:
 
         It comes from the mechanism and the ledger, not from the release's text.
         """
-        words = [family_statement(self._family, self._offered), together(self.ledger.spent, self.cap, self.delta)]
+        delta = self._largest_delta()
+        words = [family_statement(self._family, self._offered), together(self.ledger.spent, self.cap, delta)]
         if self.panel is not None:
             places = self._drawn()
             joined = None if places is None else len(places)
-            words.insert(1, self.panel.statement(self.epsilon, joined, self._others(), self.delta))
+            words.insert(1, self.panel.statement(self.epsilon, joined, self._others(), delta))
         return " ".join(words)
 
     def enrol(self, round: str | int) -> None:
@@ -237,6 +238,14 @@ class Client:
         places = None if self.panel is None else self._drawn()
         planned = together_cost(self.epsilon, count if places is None else len(places), self._others())
         return Spent(self.ledger.spent, planned, self.cap)
+
+    def _largest_delta(self) -> float:
+        """The largest δ of a report: of those to come and, if people choose, of those made with another choice."""
+        if len(self._offered) == len(self._family.members):
+            return self.delta
+        costs = self.ledger.costs(self.release)
+        made = (member for member in self._family.members if member.epsilon in costs)
+        return max([self.delta, *(member.device.mechanism.delta for member in made)])
 
     def _others(self) -> list[float]:
         """What the reports of planned rounds cost that were made with another ε, if people choose it."""
