@@ -25,7 +25,7 @@ from taskveil.cli.serving import (
     parts,
     settings_of,
 )
-from taskveil.client.promise import rounded_up
+from taskveil.client.promise import beside, chance, rounded_up
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from taskveil.client.panels import Panel
     from taskveil.collector.releases import Together
     from taskveil.collector.store import Store, StoredRelease, StoredRound
+    from taskveil.veil.veil import Guarantee
 
 collection = typer.Typer(no_args_is_help=True, help="Open, close and delete the releases and rounds of a collector.")
 
@@ -68,17 +69,17 @@ def status(db: Database = None, config: Config = None, as_json: options.Json = F
         print_line(line)
 
 
-def _guarantees(store: Store) -> list[tuple[StoredRelease, float, Panel | None]]:
-    """The releases that can be opened, each with the ε of one report and the rounds that it plans. Families stand for
-    their members."""
+def _guarantees(store: Store) -> list[tuple[StoredRelease, Guarantee, Panel | None]]:
+    """The releases that can be opened, each with the guarantee of one report and the rounds that it plans. Families
+    stand for their members."""
     from taskveil.collector.releases import Releases, parts_of
 
     known = Releases(store)
-    alone = {one.stored.id: (one.stored, one.veil.guarantee.epsilon, one.panel) for one in known.all()}
+    alone = {one.stored.id: (one.stored, one.veil.guarantee, one.panel) for one in known.all()}
     for family in known.families():
         for member in parts_of(family):
             del alone[member.stored.id]
-        alone[family.stored.id] = family.stored, family.family.guarantee.epsilon, family.panel
+        alone[family.stored.id] = family.stored, family.family.guarantee, family.panel
     return list(alone.values())
 
 
@@ -100,22 +101,24 @@ def _unknown(store: Store) -> list[str]:
     ]
 
 
-def _totals(known: Sequence[tuple[StoredRelease, float, Panel | None]]) -> list[str]:
+def _totals(known: Sequence[tuple[StoredRelease, Guarantee, Panel | None]]) -> list[str]:
     """Lines on what the rounds of each release add up to for one person, and those of all releases."""
     from taskveil.collector.releases import Together, in_all, so_far
 
     def spent(total: Together) -> str:
-        return f"ε = {rounded_up(total.epsilon)} (odds of at most {total.odds} to 1)"
+        exception = f", except with probability {chance(total.delta)}" if total.delta else ""
+        return f"ε = {rounded_up(total.epsilon)} (odds of at most {total.odds} to 1{exception})"
 
     def many(count: int, noun: str) -> str:
         return f"{count} {noun}{'' if count == 1 else 's'}"
 
     lines = []
-    for release, epsilon, panel in known:
-        now, planned = Together.of([(epsilon, *so_far(release, panel))]), in_all(release, panel)
-        line = f"{release.name}: ε = {rounded_up(epsilon)} for each report. "
+    for release, one, panel in known:
+        cost = one.epsilon, one.delta
+        now, planned = Together.of([(*cost, *so_far(release, panel))]), in_all(release, panel)
+        line = f"{release.name}: ε = {rounded_up(one.epsilon)}{beside(one.delta)} for each report. "
         if panel is not None:
-            whole = Together.of([(epsilon, len(panel.rounds), panel.reports)])
+            whole = Together.of([(*cost, len(panel.rounds), panel.reports)])
             line += f"A person makes at most {many(whole.reports, 'report')} in {many(whole.rounds, 'planned round')}, "
             line += f"in total {spent(whole)}; in {many(now.rounds, 'round')} so far at most "
             line += f"{many(now.reports, 'report')}, {spent(now)}."
@@ -123,10 +126,10 @@ def _totals(known: Sequence[tuple[StoredRelease, float, Panel | None]]) -> list[
             rounds = "its round" if release.had == 1 else f"each of its {release.had} rounds"
             line += f"A person who reported in {rounds} spent {spent(now)}."
             if planned is not None:
-                line += f" The {planned[0]} planned rounds add up to {spent(Together.of([(epsilon, *planned)]))}."
+                line += f" The {planned[0]} planned rounds add up to {spent(Together.of([(*cost, *planned)]))}."
         lines.append(line)
     if len(known) > 1:
-        total = Together.of((epsilon, *so_far(release, panel)) for release, epsilon, panel in known)
+        total = Together.of((one.epsilon, one.delta, *so_far(release, panel)) for release, one, panel in known)
         lines.append(
             f"Budgets of different releases add up too: a person who reported as often as possible in all of them "
             f"spent {spent(total)}."

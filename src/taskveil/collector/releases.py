@@ -138,17 +138,22 @@ class Together:
     """How many reports a person made at most: one in each round or, with a panel, one in each of its blocks."""
     epsilon: float
     """The sum of the budgets, rounded up."""
+    delta: float
+    """The sum of the probabilities with which the budgets may not hold, rounded up; at most 1."""
     odds: str
     """Even odds between two people's records become odds of at most this to 1."""
 
     @classmethod
-    def of(cls, spent: Iterable[tuple[float, int, int]]) -> Together:
-        """The total of several releases: of each the ε of one report, the number of its rounds, and how many reports a
-        person made in these at most."""
+    def of(cls, spent: Iterable[tuple[float, float, int, int]]) -> Together:
+        """The total of several releases: of each the ε and the δ of one report, the number of its rounds, and how many
+        reports a person made in these at most."""
         each = list(spent)
-        total = round_up(sum((Fraction(epsilon) * reports for epsilon, _, reports in each), Fraction(0)))
-        rounds, reports = sum(one[1] for one in each), sum(one[2] for one in each)
-        return cls(rounds=rounds, reports=reports, epsilon=total, odds=times_as_likely(total))
+        total = round_up(sum((Fraction(epsilon) * reports for epsilon, _, _, reports in each), Fraction(0)))
+        delta = round_up(
+            min(sum((Fraction(delta) * reports for _, delta, _, reports in each), Fraction(0)), Fraction(1))
+        )
+        rounds, reports = sum(one[2] for one in each), sum(one[3] for one in each)
+        return cls(rounds=rounds, reports=reports, epsilon=total, delta=delta, odds=times_as_likely(total))
 
 
 def so_far(stored: StoredRelease, panel: Panel | None) -> tuple[int, int]:

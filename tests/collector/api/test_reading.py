@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +16,7 @@ import taskveil as tv
 from collections_drawn import records
 from running_collector import Asked, running, small_veil
 from taskveil.client.promise import round_up, times_as_likely
-from taskveil.collector.releases import register
+from taskveil.collector.releases import Together, register
 
 RNG = np.random.default_rng(9)
 
@@ -53,6 +54,15 @@ def test_releases_are_told_in_full(collected: tuple[Asked, tv.Veil, tv.Veil]) ->
     assert found[1]["reports"] == 0
 
 
+def test_deltas_add_up_beside_epsilon() -> None:
+    total = Together.of([(1.0, 1e-6, 3, 3), (2.0, 0.0, 5, 2), (0.5, 1e-3, 4, 1)])
+    assert (total.rounds, total.reports, total.epsilon) == (12, 6, 7.5)
+    exact = 3 * Fraction(1e-6) + Fraction(1e-3)
+    assert Fraction(math.nextafter(total.delta, 0)) < exact <= Fraction(total.delta)
+    assert Together.of([(1.0, 0.4, 3, 3)]).delta == 1.0
+    assert Together.of([(1.0, 0.0, 3, 3)]).delta == 0.0
+
+
 def test_beside_epsilon_stands_what_the_rounds_add_up_to(tmp_path: Path) -> None:
     first, second = small_veil(3.0), small_veil(2.0)
     with running(tmp_path, first, second) as asked:
@@ -62,7 +72,8 @@ def test_beside_epsilon_stands_what_the_rounds_add_up_to(tmp_path: Path) -> None
 
         def total(*rounds: int) -> dict[str, Any]:
             spent = round_up(sum(Fraction(each) * count for each, count in zip(epsilons, rounds, strict=False)))
-            return {"rounds": sum(rounds), "reports": sum(rounds), "epsilon": spent, "odds": times_as_likely(spent)}
+            count = sum(rounds)
+            return {"rounds": count, "reports": count, "epsilon": spent, "delta": 0.0, "odds": times_as_likely(spent)}
 
         told = asked.ask("GET", "/v1/releases", "read").json()
         assert [one["so_far"]["rounds"] for one in told["releases"]] == [2, 1]

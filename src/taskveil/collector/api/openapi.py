@@ -21,6 +21,7 @@ from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, Toget
 from taskveil.collector.store import StoredRelease
 from taskveil.errors import printable
 from taskveil.estimates.assumed import Assumption, assumptions
+from taskveil.veil.veil import Guarantee
 
 EXAMPLE_RELEASE = "5e" * 32
 ReleaseId = Annotated[str, Field(pattern="^[0-9a-f]{64}$", examples=[EXAMPLE_RELEASE])]
@@ -60,6 +61,7 @@ class TogetherShape(Shape):
         Field(description="How many reports a person made at most: one a round, or one in each block of a panel."),
     ]
     epsilon: float
+    delta: Annotated[float, Field(description="The probability with which this may not hold: of all reports together.")]
     odds: Annotated[str, Field(description="Even odds between two people's records become odds of at most this to 1.")]
 
 
@@ -373,7 +375,7 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
             "rounds": list(stored.rounds),
             "reports": sum(one.reports for one in shapes),
             "guarantee": family.guarantee,
-            **totals(family.guarantee.epsilon, stored, found.panel),
+            **totals(family.guarantee, stored, found.panel),
             "outputs": list(dict.fromkeys(name for one in shapes for name in one.outputs)),
             "report_bytes": max(one.report_bytes for one in shapes),
             "client_bytes": sum(one.client_bytes for one in shapes) + len(found.files[FAMILY]),
@@ -395,12 +397,12 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
     )
 
 
-def totals(epsilon: float, stored: StoredRelease, panel: Panel | None) -> dict[str, Together | None]:
-    """What the rounds so far and the planned ones add up to for one person, at this ε for each report."""
+def totals(one: Guarantee, stored: StoredRelease, panel: Panel | None) -> dict[str, Together | None]:
+    """What the rounds so far and the planned ones add up to for one person, with this guarantee for each report."""
     planned = in_all(stored, panel)
     return {
-        "so_far": Together.of([(epsilon, *so_far(stored, panel))]),
-        "planned": None if planned is None else Together.of([(epsilon, *planned)]),
+        "so_far": Together.of([(one.epsilon, one.delta, *so_far(stored, panel))]),
+        "planned": None if planned is None else Together.of([(one.epsilon, one.delta, *planned)]),
     }
 
 
@@ -417,7 +419,7 @@ def release_shape(found: OpenRelease, stored: StoredRelease) -> ReleaseShape:
             "rounds": list(stored.rounds),
             "reports": stored.reports,
             "guarantee": veil.guarantee,
-            **totals(veil.guarantee.epsilon, stored, found.panel),
+            **totals(veil.guarantee, stored, found.panel),
             "panel": found.panel,
             "attributes": [printable(name) for name in veil.columns or veil.schema.names],
             "outputs": [] if veil.outputs is None else [printable(name) for name in veil.outputs.names],
