@@ -86,6 +86,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/surveys.py
 	$(BIN)/python benchmarks/balls.py
 	$(BIN)/python benchmarks/central.py
+	$(BIN)/python benchmarks/gaussian.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/collector.py

@@ -212,7 +212,7 @@ RENAMED = {
     "latent_dim=": "is now on_device=tv.OnDevice(latent_dim=...)",
     "answers=": "is now tv.ModelTask(model, answering=...)",
     "device=": "is now torch_device=",
-    "delta=": "is gone: all designs are purely ε-LDP (δ = 0)",
+    "torch_device=": 'is now engine="cuda" in tv.sweep, or engine=tv.Ray(gpus=1)',
     "X_test=": "is now test=X_test or test=(X_test, y_test)",
     "y_test=": "is now test=(X_test, y_test)",
     "address=": "is now engine=tv.Ray(address=...)",

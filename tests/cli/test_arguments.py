@@ -35,6 +35,8 @@ DESIGN = ("design", "people.csv", "r", "--epsilon")
         ((*DESIGN, "-1"), "--epsilon takes finite numbers above zero, got -1"),
         ((*DESIGN, "nan"), "--epsilon takes finite numbers above zero, got nan"),
         ((*DESIGN, "inf"), "--epsilon takes finite numbers above zero, got inf"),
+        ((*DESIGN, "1", "--delta", "1"), "delta is the probability with which epsilon may fail: 0, or a number"),
+        ((*DESIGN, "1", "--delta", "nan"), "delta is the probability with which epsilon may fail: 0, or a number"),
         ((*DESIGN, "1", "--method", "magic"), "method must be one of"),
         ((*DESIGN, "1", "--device", "gpu"), "--device takes cpu or cuda, got 'gpu'"),
         ((*DESIGN, "1", "--encoder", "huge"), "encoder must be one of"),
@@ -54,6 +56,14 @@ DESIGN = ("design", "people.csv", "r", "--epsilon")
         (("sweep", "people.csv", "--epsilons", "1,0"), "--epsilons takes finite numbers above zero, got 0"),
         (("sweep", "people.csv", "--epsilons", "1,x"), "--epsilons takes numbers separated by commas"),
         (("sweep", "people.csv", "--methods", "codebook,magic"), "method must be one of"),
+        (
+            ("sweep", "people.csv", "--delta", "-1"),
+            "delta is the probability with which epsilon may fail: 0, or a number",
+        ),
+        (
+            ("sweep", "people.csv", "--engine", "ray", "--device", "cuda"),
+            "see a GPU only if they reserve one: pass --gpus",
+        ),
         (("sweep", "people.csv", "--engine", "spark"), "engine must be"),
         (("sweep", "people.csv", "--survey", "--people", "9", "--margin", "0"), "--margin is a number above 0"),
         (("plan", "people.csv", "--people", "9", "--epsilons", "nan"), "--epsilons takes finite numbers above zero"),

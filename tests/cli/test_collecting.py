@@ -111,6 +111,19 @@ def test_below_the_table_epsilon_adds_up(folder: Path, veil: tv.Veil) -> None:
     assert "different releases" not in shown
 
 
+def test_delta_stands_beside_epsilon(
+    volunteers: np.ndarray, task: tv.LinearTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TASKVEIL_DB", f"sqlite:///{tmp_path}/collector.db")
+    tv.design(volunteers, task, epsilon=1.0, delta=1e-6, method="gaussian").save("noise")
+    run("collection", "open", "noise", "--round", "1")
+    run("collection", "round", "noise", "2")
+    shown = run("collection", "status")
+    assert "for each report, except with probability δ = 1e-06 (1 in 1,000,000). A person who reported" in shown
+    assert "to 1), except with probability δ = 2e-06 (1 in 500,000)." in shown
+
+
 def test_budgets_of_several_releases_add_up(folder: Path, veil: tv.Veil) -> None:
     other = small_veil(1.25)
     other.save("second")

@@ -37,6 +37,17 @@ def test_design_writes_a_release(csv: Path, tmp_path: Path) -> None:
     assert veil.units is None
 
 
+def test_delta_is_in_the_release_and_in_the_result(csv: Path, tmp_path: Path) -> None:
+    options = ("--epsilon", "2", "--delta", "1e-6", "--method", "gaussian")
+    result = json.loads(run("design", str(csv), str(tmp_path / "r"), *options, "--json"))
+    assert (result["delta"], result["method"]) == (1e-6, "gaussian")
+    assert tv.Veil.load(tmp_path / "r").guarantee.delta == 1e-6
+    shown = run("design", str(csv), str(tmp_path / "again"), *options)
+    assert "except with probability δ = 1e-06 (1 in 1,000,000)" in " ".join(shown.split())
+    asked = ("--epsilons", "8", "--delta", "1e-6", "--methods", "gaussian,task_aware", "--folder", str(tmp_path / "s"))
+    assert "gaussian" in run("sweep", str(csv), *asked)
+
+
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("command", [("design", "r", "--epsilon", "2"), ("sweep", "--epsilons", "2", "--folder", "r")])
 def test_a_warning_is_one_line_that_names_the_column(csv: Path, tmp_path: Path, command: tuple[str, ...]) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import taskveil as tv
@@ -20,6 +21,8 @@ from taskveil.errors import BudgetSpentError, DataError, LedgerError
 
 NAMES = tuple(f"week {number}" for number in range(1, 8))
 PANEL = Panel(reports=3, rounds=NAMES, days=0)  # blocks of 2, 2 and 3 rounds
+LAST = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))
+"""In universal time, this moment lies in the year 10000."""
 
 
 def client(veil: tv.Veil, folder: Path, panel: Panel = PANEL, cap: float | None = None) -> Client:
@@ -38,6 +41,7 @@ def test_blocks_cut_the_rounds(count: int, total: int) -> None:
     assert [name for block in range(count) for name in panel.block_rounds(block)] == list(panel.rounds)
     sizes = Counter(blocks).values()
     assert max(sizes) - min(sizes) <= 1
+    assert panel.longest == max(sizes)
     for place in range(total):  # the blocks that have not begun before this round
         assert panel.first_block(place) == sum(panel.start(block) < place for block in range(count))
 
@@ -135,6 +139,37 @@ def test_rounds_with_dates() -> None:
             panel.round_on(day)
     with pytest.raises(DataError, match="names without dates"):
         PANEL.round_on(date(2027, 1, 1))
+
+
+def test_a_day_is_a_date_a_time_or_a_text() -> None:
+    panel = Panel(reports=1, rounds=tuple(dated("2024-02-28", 1, 3)), days=1)
+    assert panel.rounds == ("2024-02-28", "2024-02-29", "2024-03-01")
+    for day in (date(2024, 2, 29), "2024-02-29", datetime(2024, 2, 29, 23, 59), pd.Timestamp("2024-02-29 12:00")):
+        assert panel.round_on(day) == "2024-02-29"
+    # In universal time, as browsers count: two hours ahead, the first of March begins on the day before.
+    ahead = timezone(timedelta(hours=2))
+    assert panel.round_on(datetime(2024, 3, 1, 1, 59, tzinfo=ahead)) == "2024-02-29"
+    assert panel.round_on(datetime(2024, 3, 1, 2, 0, tzinfo=ahead)) == "2024-03-01"
+    for wrong in ("2023-02-29", "tomorrow", "", None, 7, b"2024-02-29", pd.NaT, LAST):
+        with pytest.raises(DataError, match="a day is a date such as 2026-11-16"):
+            panel.round_on(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("day", "zone"),
+    [("2026-03-29", "Europe/Berlin"), ("2026-10-25", "Europe/Berlin"), ("2026-11-01", "America/New_York")],
+)
+def test_days_of_23_and_25_hours_have_one_round(day: str, zone: str) -> None:
+    """Clocks change on this day: every time of it, and no other, belongs to the round of the day."""
+    first = date.fromisoformat(day) - timedelta(days=1)
+    panel = Panel(reports=1, rounds=tuple(dated(first.isoformat(), 1, 3)), days=1)
+    found = Counter(
+        panel.round_on(moment.to_pydatetime().replace(tzinfo=None))
+        for moment in pd.date_range(first, periods=72 * 4, freq="15min", tz=zone)
+        if moment.date() <= first + timedelta(days=2)
+    )
+    assert set(found) == set(panel.rounds)
+    assert found[day] in (23 * 4, 25 * 4)
 
 
 @pytest.mark.parametrize(

@@ -160,8 +160,15 @@ def test_the_choice_in_a_family_does_not_give_a_second_schedule(tmp_path: Path) 
         assert places(high) == first
         again = [high.report([0.5, 0.5], round=str(place)) for place in range(4)]
         assert again == made
+        # What is planned, and said, counts the report that was made with another ε.
+        assert (high.spent(), high.spent().planned) == (0.5, 2.5)
+        assert "asked 2 times in 8 rounds" in high.statement
+        assert "odds of at most 12.2 to 1 (ε = 2.5)" in high.statement
         assert [high.report([0.5, 0.5], round=str(place)) for place in range(4, 8)].count(None) == 3
-        assert high.spent() == 2.5
+        assert high.spent() == high.spent().planned == 2.5
+    with Client.load(tmp_path / "family", ledger=tmp_path / "l", epsilon=1.0) as other:
+        assert other.spent() == other.spent().planned == 2.5
+        assert "12.2 to 1 (ε = 2.5)" in other.statement
 
 
 def test_a_drawn_family_pays_the_largest_epsilon_for_every_report(tmp_path: Path) -> None:

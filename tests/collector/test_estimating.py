@@ -111,6 +111,16 @@ def test_a_round_says_what_its_crowd_adds(told: tuple[Asked, tv.Veil]) -> None:
     assert "crowd" not in estimated(asked, veil)
 
 
+def test_a_round_of_gaussian_reports_has_no_central_guarantee(tmp_path: Path) -> None:
+    people = records(1234, RNG)
+    veil = tv.design(people, tv.LinearTask(np.eye(people.shape[1])), epsilon=2.0, delta=1e-6, method="gaussian")
+    with running(tmp_path, veil) as asked:
+        asked.send(veil, veil.privatize(people), round="one")
+        found = estimated(asked, veil, "round=one")
+    assert found["crowd"] == []
+    assert [row["name"] for row in found["rows"]] == [f"latent {n + 1}" for n in range(veil.mechanism.latent_dim)]
+
+
 def test_assumed_rows_are_given_by_name(tmp_path: Path) -> None:
     X = records(400, np.random.default_rng(0))
     veil = replace(codebook_veil(3.0), task=tv.LinearTask(np.array([[1.0, 1.0], [1.0, -1.0]])))

@@ -131,7 +131,9 @@ def test_models_are_swept_at_once(tmp_path: Path) -> None:
         ({"epsilons": [1.0], "num_gpus": 1}, tv.TaskveilError, r"^num_gpus= is now engine=tv.Ray\(gpus=...\)\.$"),
         ({"epsilons": [1.0], "segment": "a"}, tv.TaskveilError, r"^segment= is now tv.sweep_segments\("),
         ({"epsilons": [1.0], "X_test": X}, tv.TaskveilError, r"^X_test= is now test="),
-        ({"epsilons": [1.0], "engine": tv.Ray(), "torch_device": "cuda"}, TaskError, r"engine=tv.Ray\(gpus=1\)"),
+        ({"epsilons": [1.0], "torch_device": "cuda"}, tv.TaskveilError, r'^torch_device= is now engine="cuda"'),
+        ({"epsilons": [1.0], "delta": 1.0}, BudgetError, "delta is the probability"),
+        ({"epsilons": [1.0], "methods": ["gaussian"]}, BudgetError, "gaussian is a design for delta > 0"),
     ],
 )
 def test_sweeps_that_make_no_sense(options: dict, error: type, says: str) -> None:

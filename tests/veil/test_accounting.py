@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -159,3 +160,83 @@ def test_any_number_of_reports_that_tell_nothing_adds_up_at_once() -> None:
     response = Response.calibrated(size=2, favoured=1, epsilon=2.0**-36)
     cost = Cost(epsilon=response.epsilon, parts=(response,))
     assert reports_within(cost, epsilon=3.0, delta=1e-6) >= reports_within(cost, epsilon=3.0) > 2**37
+
+
+def converted(rho: float, delta: float) -> float:
+    """Canonne, Kamath and Steinke (2020), proposition 12: the least ε over a fine grid of orders, in doubles."""
+    a = 1 + np.geomspace(1e-4, 1e6, 2_000_001)
+    return float((a * rho + np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)).min())
+
+
+def of_discrete_gaussians(sigma: float, shift: int, times: int, delta: float) -> float:
+    """The exact ε at δ of so many one-dimensional discrete Gaussians, for two inputs `shift` steps apart: the loss
+    depends on the sum of the noise only, whose distribution is a convolution."""
+    reach = math.ceil(12 * sigma)
+    x = np.arange(-reach, reach + 1)
+    noise = np.exp(-(x**2) / (2 * sigma**2))
+    total = np.ones(1)
+    for _ in range(times):
+        total = np.convolve(total, noise / noise.sum())
+    moved = times * shift
+    p, q = np.concatenate([np.zeros(moved), total]), np.concatenate([total, np.zeros(moved)])
+
+    low, high = 0.0, 1000.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        with np.errstate(divide="ignore"):
+            excess = np.maximum(p - np.exp(np.minimum(np.log(q), 0) + middle), 0).sum()
+        low, high = (middle, high) if excess > delta else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(
+    ("rho", "times", "delta"), [(0.01, 52, 1e-6), (1e-6, 1, 1e-9), (0.5, 4, 1e-5), (40.0, 2, 1e-3)]
+)
+def test_concentrated_costs_add_up_before_they_are_converted(rho: float, times: int, delta: float) -> None:
+    cost = Cost(epsilon=100.0, delta=delta, times=times, rho=rho)
+    parts = [Cost(epsilon=100.0, delta=delta, times=1, rho=rho)] * times
+    known = max(0.0, converted(rho * times, delta))
+    for costs in ([cost], parts):
+        assert known * (1 - 1e-9) <= compose(costs, delta=delta).epsilon <= known * (1 + 1e-6) + 1e-12
+    assert compose([cost], delta=delta).epsilon < compose([replace(cost, rho=1.1 * rho)], delta=delta).epsilon
+
+
+@pytest.mark.parametrize(("sigma", "shift", "times"), [(20.0, 4, 52), (8.0, 8, 1), (8.0, 8, 6), (30.0, 60, 2)])
+def test_gaussian_reports_never_cost_less_than_they_reveal(sigma: float, shift: int, times: int) -> None:
+    """The true ε, by the hockey-stick divergence of the very distributions, is below, and not far."""
+    rho = shift**2 / (2 * sigma**2)
+    found = compose([Cost(epsilon=100.0, delta=1e-6, times=times, rho=rho)], delta=1e-6).epsilon
+    truth = of_discrete_gaussians(sigma, shift, times, 1e-6)
+    assert truth < found < 1.15 * truth
+    assert compose([Cost(epsilon=100.0, delta=1e-6, times=times, rho=rho / 2)], delta=1e-6).epsilon < truth  # can fail
+
+
+def test_pure_and_gaussian_reports_together() -> None:
+    """Pure budgets count as ε or as ε²/2, whichever is less; other approximate ones as (ε, δ)."""
+    many, one = Cost(epsilon=2.0, delta=1e-6, times=52, rho=0.01), Cost(epsilon=4.0)
+    weak = Cost(epsilon=0.01, times=100)
+    alone = compose([many], delta=1e-6).epsilon
+    assert alone + 3.9 < compose([many, one], delta=1e-6).epsilon <= alone + 4.0 + 1e-9
+    assert compose([many, weak], delta=1e-6).epsilon == pytest.approx(converted(0.52 + 100 * 0.01**2 / 2, 1e-6))
+    central = Cost(epsilon=0.5, delta=1e-7, times=3)
+    beside = converted(0.52, 1e-6 - 3e-7) + 1.5
+    assert compose([many, central], delta=1e-6).epsilon == pytest.approx(beside)
+    with pytest.raises(BudgetError, match="add up to"):
+        compose([many, central], delta=3e-7)
+
+
+def test_a_pure_budget_is_concentrated_as_bun_and_steinke_say() -> None:
+    """The Rényi divergence of a randomised response is at most α ε²/2 for every order."""
+    for epsilon in (0.1, 1.0, 5.0):
+        p = math.exp(epsilon) / (1 + math.exp(epsilon))
+        for order in (1.01, 1.5, 2.0, 5.0, 50.0):
+            moment = p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)
+            rho = float(Cost(epsilon=epsilon).concentrated or 0)
+            assert math.log(moment) / (order - 1) <= order * rho * (1 + 1e-12)
+    assert Cost(epsilon=1.0, delta=0.1).concentrated is None
+
+
+@pytest.mark.parametrize("rho", [-1.0, math.nan, math.inf])
+def test_impossible_concentrations_are_refused(rho: float) -> None:
+    with pytest.raises(BudgetError, match="rho"):
+        Cost(epsilon=1.0, rho=rho)

@@ -54,7 +54,7 @@ from taskveil.tasks import LinearTask, take_labels
 from taskveil.veil.family import sign as sign_family
 from taskveil.veil.losses import REPORTS, Considered, Loss
 from taskveil.veil.release import sign as sign_release
-from taskveil.veil.veil import in_words
+from taskveil.veil.veil import as_delta, in_words
 from taskveil.veil.volunteers import FEWEST as MIN_GROUP
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ def design(
     data: options.Volunteers,
     folder: Annotated[Path, typer.Argument(help="Where the release goes.")],
     epsilon: Annotated[float | None, typer.Option(help="Privacy budget of one report.")] = None,
+    delta: options.Delta = 0.0,
     lifetime: options.Lifetime = None,
     rounds: options.Rounds = None,
     per_report: options.PerReport = None,
@@ -149,7 +150,9 @@ def design(
     missing: options.Missing = None,
     method: Annotated[
         str,
-        typer.Option(help="auto, codebook, task_aware, means, constant, or a method to compare with (taskveil.peers)."),
+        typer.Option(
+            help="auto, codebook, task_aware, gaussian, means, constant, or a method to compare with (taskveil.peers)."
+        ),
     ] = "auto",
     encoder: options.Encoder = "auto",
     share_model: options.ShareModel = False,
@@ -196,7 +199,7 @@ def design(
     )  # fmt: skip
     judged = judged and not survey  # its error is known exactly
     chosen: dict[str, Any] = {
-        "epsilon": budget, "torch_device": device,
+        "epsilon": budget, "delta": as_delta(delta), "torch_device": device,
         "on_device": options.on_device(encoder, share_model, client_bytes),
     }  # fmt: skip
     asked.check()
@@ -254,6 +257,7 @@ def _result(folder: Path, veil: tv.Veil, judgement: Judgement | None, margins: P
     return {
         "folder": str(folder),
         "epsilon": veil.guarantee.epsilon,
+        "delta": veil.guarantee.delta,
         **({} if veil.panel is None else _panel_content(veil.panel, veil)),
         "method": veil.method,
         "columns": list(veil.columns or ()),

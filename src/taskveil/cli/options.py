@@ -24,6 +24,12 @@ Model = Annotated[
         "of a module in this folder. Without a model, the weighted columns are the task."
     ),
 ]
+Delta = Annotated[
+    float,
+    typer.Option(
+        help="The probability with which the budget of a report may fail, such as 1e-6; Gaussian noise uses it."
+    ),
+]
 Lifetime = Annotated[
     float | None,
     typer.Option(help="Budget of all reports of a person in planned rounds, with --rounds, in place of one report's."),
@@ -195,14 +201,16 @@ def job_engine(engine: str, address: str | None, workers: int | None) -> Engine:
     return Engine(name=engine, address=address, workers=workers)  # type: ignore[arg-type]
 
 
-def cluster(engine: str, address: str | None, workers: int | None, gpus: float) -> tv.Ray | None:
-    """The cluster of --engine, --address, --workers and --gpus; None for this process."""
+def cluster(engine: str, address: str | None, workers: int | None, gpus: float, device: str) -> tv.Ray | None:
+    """The cluster of --engine, --address, --workers and --gpus for this --device; None for this process."""
     import taskveil as tv
     from taskveil.jobs.running import check_engine
 
     check_engine(engine, address, workers)
     if engine == "plain" and gpus:
         raise TaskError("--gpus is about a Ray cluster: pass --engine ray too.")
+    if engine == "ray" and device != "cpu" and not gpus:
+        raise TaskError("workers on Ray see a GPU only if they reserve one: pass --gpus 1 too, for example.")
     return tv.Ray(address=address, workers=workers, gpus=gpus) if engine == "ray" else None
 
 

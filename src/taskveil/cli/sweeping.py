@@ -13,6 +13,7 @@ from taskveil.cli.console import budgets, busy, check_share, print_line, reworde
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions
 from taskveil.cli.planning import planned_for, print_plan
 from taskveil.errors import ResumeError, printable
+from taskveil.veil.veil import as_delta
 
 
 def sweep(
@@ -38,6 +39,7 @@ def sweep(
     people: options.People = None,
     margin: options.Margin = 0.02,
     epsilons: Annotated[str, typer.Option(help="Budgets to try, separated by commas.")] = "0.5,1,2,4,8,16",
+    delta: options.Delta = 0.0,
     methods: Annotated[
         str | None,
         typer.Option(
@@ -82,12 +84,12 @@ def sweep(
         raise tv.TaskveilError(f"a survey has one design for every budget: leave out {given[0]}.")
     if people is not None and not (survey or means):
         raise tv.TaskveilError("--people is about margins of statistics: pass --survey or --means too.")
-    asked_budgets = budgets("--epsilons", epsilons.split(","))
+    asked_budgets, asked_delta = budgets("--epsilons", epsilons.split(",")), as_delta(delta)
     check_share("--margin", margin)
     options.check_methods(methods.split(",") if methods else [], device)
     on_device, cluster = (
         options.on_device(encoder, share_model, client_bytes),
-        options.cluster(engine, address, workers, gpus),
+        options.cluster(engine, address, workers, gpus, device),
     )
     csv = options.csv_format(sep, decimal, date_format, missing)
     with busy("reading", quiet=as_json):
@@ -119,14 +121,14 @@ def sweep(
     asked: dict[str, Any] = {
         "y": job.y,
         "epsilons": asked_budgets,
+        "delta": asked_delta,
         "methods": None if methods is None else methods.split(","),
         "seeds": seeds,
         "on_device": on_device,
         "schema": job.schema,
         "block": block,
-        "torch_device": device,
         "resume": folder / "finished.json",
-        "engine": cluster,
+        "engine": cluster or ("cuda" if device == "cuda" else None),
     }
     gains = None
     try:

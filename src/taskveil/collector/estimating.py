@@ -158,8 +158,9 @@ class Estimates:
             content = {**found.content(), "round": asked.round, "rows": table_rows(found)}
             if asked.round is not None:
                 veils = {one.veil.release_id: one.veil for one in parts_of(release)}
-                asked_of = list(found.members.values()) or [found]
-                content["crowd"] = [crowd_of(veils[one.releases[0]], one.reports) for one in asked_of]
+                asked_of = [(veils[one.releases[0]], one.reports) for one in list(found.members.values()) or [found]]
+                # No central guarantee is known for mechanisms with δ > 0.
+                content["crowd"] = [crowd_of(veil, count) for veil, count in asked_of if not veil.guarantee.delta]
             if asked.since is not None:
                 # Where limits are subtracted, each round gets half of the error probability.
                 apart = not asked.anytime and _are_apart(release, asked.round, asked.since)

@@ -1,4 +1,4 @@
-"""Our designers: codebooks, Laplace noise and the constant prediction, and "auto", which compares their candidates.
+"""Our designers: codebooks, Laplace and Gaussian noise, the constant prediction, and "auto", which compares candidates.
 
 Every candidate has to beat the constant prediction; `selection` chooses.
 """
@@ -26,7 +26,7 @@ from taskveil.designs.means.survey import design_survey
 from taskveil.designs.moments import LinearProblem
 from taskveil.designs.problem import Designer, Problem, Unseeded
 from taskveil.designs.selection import MANIFEST, Candidate, bytes_of, choose, folds_of, one_thread, people
-from taskveil.errors import NothingToReportWarning, callers_line, installed, needs
+from taskveil.errors import BudgetError, NothingToReportWarning, callers_line, installed, needs
 from taskveil.progress import SILENT
 from taskveil.tasks import LinearTask, MeanTask, ModelTask, SurveyTask, Task, needs_unbiased, take_labels
 from taskveil.tasks.model import is_torch_module
@@ -310,6 +310,37 @@ class LaplaceDesigner:
         parts = [part for part, _, _ in problem.task.parted()]
         if all(not isinstance(part, ModelTask) or is_torch_module(part.model) for part in parts):
             yield from refitted(self, problem, epsilons, seed, fold)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianDesigner(LaplaceDesigner):
+    """The same with Gaussian noise, whose ε may fail with the problem's probability δ. It does not compete at δ = 0."""
+
+    def designs(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> Iterator[tuple[float, int, Veil]]:
+        """(ε, seed, veil) for every budget and seed."""
+        if problem.delta == 0:
+            raise BudgetError(
+                f"{self.name} is a design for delta > 0: pass delta=1e-6, for example, or choose another method."
+            )
+        yield from super().designs(problem, epsilons, seeds)
+
+    def learned(
+        self, problem: Problem, epsilons: Sequence[float], seeds: Sequence[int]
+    ) -> dict[tuple[float, int], Veil]:
+        """A veil for every (ε, seed) of a model."""
+        with needs(LEARNING, extra="torch"):
+            from taskveil.designs.laplace.learned import design_models, with_gaussian_noise
+
+        return design_models(problem, epsilons=epsilons, seeds=seeds, method=self.name, parts=with_gaussian_noise)
+
+    def candidates(
+        self, problem: Problem, epsilons: Sequence[float], seed: int, fold: Integers, *, compared: bool
+    ) -> Iterator[tuple[float, list[Candidate]]]:
+        """For every budget the one design, or none."""
+        if problem.delta > 0:
+            yield from super().candidates(problem, epsilons, seed, fold, compared=compared)
 
 
 LEAST_EPSILON = 2.0**-36

@@ -1,6 +1,6 @@
 """A veil from volunteers, a task and a budget: `design`, `design_many` for a sweep, and the table of methods.
 
-The table leads from a method's name to its designer: the five that we recommend, and the peers to compare them with.
+The table leads from a method's name to its designer: the six that we recommend, and the peers to compare them with.
 You can pass a designer of your own instead of a name: see `taskveil.designs.problem`.
 """
 
@@ -10,7 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from taskveil.designs.auto import Best, CodebookDesigner, ConstantDesigner, LaplaceDesigner, MeanDesigner
+from taskveil.designs import gaussian
+from taskveil.designs.auto import (
+    Best,
+    CodebookDesigner,
+    ConstantDesigner,
+    GaussianDesigner,
+    LaplaceDesigner,
+    MeanDesigner,
+)
 from taskveil.designs.domain import Domain
 from taskveil.designs.laplace import closed_form
 from taskveil.designs.over_time import Budget, OverTime, budget_of, chosen_over_time
@@ -31,13 +39,15 @@ Method = str | Designer
 
 _CODEBOOK = CodebookDesigner(name="codebook")
 _TASK_AWARE = LaplaceDesigner(name="task_aware", linear=closed_form.task_aware)
+_GAUSSIAN = GaussianDesigner(name="gaussian", linear=gaussian.clipped)
 _MEANS = MeanDesigner(name="means")
 _CONSTANT = ConstantDesigner(name="constant")
 
 OURS: dict[str, Designer] = {
-    "auto": Best(name="auto", designers=(_CODEBOOK, _TASK_AWARE, _MEANS), otherwise=_CONSTANT),
+    "auto": Best(name="auto", designers=(_CODEBOOK, _TASK_AWARE, _GAUSSIAN, _MEANS), otherwise=_CONSTANT),
     "codebook": _CODEBOOK,
     "task_aware": _TASK_AWARE,
+    "gaussian": _GAUSSIAN,
     "means": _MEANS,
     "constant": _CONSTANT,
 }
@@ -68,6 +78,7 @@ def design(
     task: Task,
     *,
     epsilon: Budget,
+    delta: float = 0.0,
     y: Any = None,
     method: Method = "auto",
     on_device: OnDevice | None = None,
@@ -85,17 +96,19 @@ def design(
             be numbers, text, flags and dates, and may have missing values. A design for a model uses at most 20,000
             records, drawn at random with the seed.
         task: what the data is for.
-        epsilon: the privacy budget of one report. Smaller is more private. All designs are purely ε-LDP (δ = 0). Or a
+        epsilon: the privacy budget of one report. Smaller is more private. Or a
             `tv.OverTime`, a budget for all reports of a person in planned rounds. The design then also chooses in how
             many rounds a person reports, and `veil.considered_panels` says what other numbers would cost.
+        delta: the probability with which ε may fail, for example 1e-6. The default 0 is the stronger promise: then
+            nothing is excepted. With a larger one, Gaussian noise may be used (see docs/theory/gaussian.md).
         y: the volunteers' labels, for a task that is a model. Without them the model's own answers are the truth.
-        method: "auto" compares designs by nested cross-validation: codebooks with several encoders, and Laplace noise
-            ("task_aware") for linear tasks and torch models. A design is chosen only if it beats the constant
-            prediction at the 5% level; of the designs within 1% of the lowest held-out loss, the smallest on the device
-            is chosen. If none beats the constant, the method is "constant": reports contain no information, and a
-            NothingToReportWarning says so. `veil.considered` lists all that were compared. Other names ask for one
-            method: "codebook", "task_aware", "constant", "means" for a MeanTask or a SurveyTask, or a peer
-            (`taskveil.peers`). Or a `Designer` of your own.
+        method: "auto" compares designs by nested cross-validation: codebooks with several encoders, Laplace noise
+            ("task_aware") for linear tasks and torch models, and Gaussian noise ("gaussian") if there is a `delta`. A
+            design is chosen only if it beats the constant prediction at the 5% level; of the designs within 1% of the
+            lowest held-out loss, the smallest on the device is chosen. If none beats the constant, the method is
+            "constant": reports contain no information, and a NothingToReportWarning says so. `veil.considered` lists
+            all that were compared. Other names ask for one method: "codebook", "task_aware", "gaussian", "constant",
+            "means" for a MeanTask or a SurveyTask, or a peer (`taskveil.peers`). Or a `Designer` of your own.
         on_device: limits for what runs on people's devices: which encoder, how large, and whether the task's own model
             may be used. See docs/guides/models.md.
         domain: where records may lie: a `Box`, a `Ball` or `Points`. Values outside are brought inside, for volunteers
@@ -125,8 +138,11 @@ def design(
     with Progress.of(progress) as bar:
         bar.begin(f"designing ({designer.name})", 0.0)  # the designer adds the amount of work
         problem = Problem.of(
-            X, task, y=y, domain=domain, schema=schema, on_device=on_device, torch_device=torch_device, progress=bar
-        )
+            X, task, y=y, domain=domain, schema=schema, on_device=on_device, torch_device=torch_device, progress=bar,
+            delta=delta,
+        )  # fmt: skip
+        if problem.delta and isinstance(budget, OverTime):
+            raise BudgetError("a budget for all reports together has delta = 0: leave delta out.")
         volunteers = problem
         if like is not None:
             if not callable(getattr(like, "weights", None)):
@@ -167,10 +183,10 @@ def design_many(
             raise TaskError(f"{designer.name} made a veil for ε = {epsilon}, seed {seed}: not asked for, or twice.")
         missing.remove((epsilon, seed))
         promised = veil.guarantee
-        if promised.epsilon > epsilon or promised.delta > 0:
+        if promised.epsilon > epsilon or promised.delta > problem.delta:
             raise BudgetError(
-                f"{designer.name} was given ε = {epsilon:g} and made a veil of ε = {promised.epsilon:g}, "
-                f"δ = {promised.delta:g}: a designer must keep the budget it is given."
+                f"{designer.name} was given ε = {epsilon:g}, δ = {problem.delta:g} and made a veil of "
+                f"ε = {promised.epsilon:g}, δ = {promised.delta:g}: a designer must keep the budget it is given."
             )
         yield epsilon, seed, veil if veil.task is task else replace(veil, task=task)
     if missing:

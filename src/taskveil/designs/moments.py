@@ -72,12 +72,14 @@ class Moments:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearProblem:
-    """Volunteers' records X (N, n), a linear task, where records may lie, and the most latents a report may hold."""
+    """Volunteers' records X (N, n), a linear task, where records may lie, the most latents a report may hold, and the
+    probability `delta` with which ε may fail."""
 
     X: Floats
     task: LinearTask
     domain: Domain
     latent_dim: int | None = None
+    delta: float = 0.0
 
     @cached_property
     def moments(self) -> Moments:

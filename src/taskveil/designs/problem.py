@@ -25,6 +25,7 @@ from taskveil.records.schema import Schema
 from taskveil.records.tables import as_volunteers, column_names
 from taskveil.tasks import LinearTask, MeanTask, Task, as_linear, check_task, take_labels
 from taskveil.veil import Veil
+from taskveil.veil.veil import as_delta
 from taskveil.veil.volunteers import FOLDS, common_values
 
 EncoderName = Literal["auto", "linear", "light", "trees", "own"]
@@ -112,6 +113,8 @@ class Problem:
     """What records consist of: X holds the numbers that they become."""
     drawn: Integers | None = None
     """Which volunteer each row is (N,), where they were drawn with weights and some came several times."""
+    delta: float = 0.0
+    """The probability with which the ε of a report may fail; above 0 only Gaussian noise uses it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schema", self.schema or Schema.numbers(self.X.shape[1]))
@@ -130,6 +133,7 @@ class Problem:
         progress: Progress = SILENT,
         columns: tuple[str, ...] | None = None,
         rows: Integers | None = None,
+        delta: float = 0.0,
     ) -> Problem:
         """A problem from the arguments of a caller, after all checks.
 
@@ -145,6 +149,7 @@ class Problem:
             progress: gets the progress of designers. The caller opens and closes it.
             columns: names of the attributes in warnings; by default the table's own.
             rows: numbers (N,) of the records in warnings; by default 0, 1, 2, …
+            delta: the probability with which the ε of a report may fail.
         """
         check_task(task)
         if isinstance(domain, Schema) or not isinstance(schema, Schema | None):
@@ -179,6 +184,7 @@ class Problem:
             torch_device=torch_device,
             progress=progress,
             schema=schema,
+            delta=as_delta(delta),
         )
 
     @property
@@ -199,7 +205,7 @@ class Problem:
         if not isinstance(self.task, LinearTask):
             return None
         latent_dim = self.on_device.latent_dim
-        return LinearProblem(X=self.X, task=self.task, domain=self.domain, latent_dim=latent_dim)
+        return LinearProblem(X=self.X, task=self.task, domain=self.domain, latent_dim=latent_dim, delta=self.delta)
 
     def some(self, rows: NDArray[Any]) -> Problem:
         """The same problem for some of the volunteers. The domain stays: users may still be anywhere in it."""

@@ -3,7 +3,7 @@
 - A list of codes: the share of people whose device favours each code, from the counts. They add up to m.
 - Sums of codebooks: the share of people with each code of each stage, and the mean codeword.
 - Lattices: the mean codeword.
-- Laplace: the means of the bounded latents.
+- Laplace and Gaussian noise: the means of the bounded latents.
 - Levels: means of attributes, shares of categories, and the answers of the task.
 - Vectors in a ball: means of attributes, and the answers of the task.
 - A constant: nothing.

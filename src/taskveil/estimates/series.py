@@ -194,7 +194,7 @@ class Series:
           limits that hold at all times.
         """
         for name in (round, earlier):
-            if name not in self.counts:
+            if not isinstance(name, str) or name not in self.counts:
                 raise DataError(f"there is no round {name!r} in this series.")
         apart = self.are_apart(round, earlier) and not self.anytime
         each = self.confidence if apart else (1.0 + self.confidence) / 2

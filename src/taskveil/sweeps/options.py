@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from taskveil.designs.designing import Method, designer_of
 from taskveil.designs.domain import Domain
@@ -26,7 +26,7 @@ class Ray:
     Args:
         address: of the cluster (host:port, "auto"); by default a cluster of this machine alone.
         workers: how many work at a time; by default as many as there are cores.
-        gpus: graphics processors, or fractions of one, that every task reserves, for torch_device="cuda".
+        gpus: graphics processors, or fractions of one, that every task reserves. Above 0, torch trains on them.
 
     Example:
         >>> import taskveil as tv
@@ -44,12 +44,17 @@ class Ray:
             raise TaskError(f"gpus is the number that every task takes, such as 1 or 0.5; got {self.gpus!r}.")
 
 
+Engine = Ray | Literal["cuda"] | None
+"""Where designs are made: on a cluster, or in this process, with torch on a graphics processor or on none."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SweepOptions:
     """The arguments of `sweep` and `sweep_segments`, which say what each means. Budgets, seeds and methods are checked
     and in order: see `budgets`, `all_seeds` and `designers`."""
 
     epsilons: Iterable[Budget]
+    delta: float = 0.0
     methods: Sequence[Method] | None = None
     y: Any = None
     test: Any = None
@@ -59,9 +64,8 @@ class SweepOptions:
     domain: Domain | None = None
     schema: Schema | None = None
     resume: str | Path | None = None
-    engine: Ray | None = None
+    engine: Engine = None
     progress: bool | Show | Progress | None = None
-    torch_device: str = "cpu"
     segment: Any = None
     segment_test: Any = None
     releases: str | Path | None = None
@@ -71,14 +75,11 @@ class SweepOptions:
 
     def __post_init__(self) -> None:
         check_block(self.block)
-        if self.engine is not None and not isinstance(self.engine, Ray):
-            known = RENAMED.get(f'engine="{self.engine}"', "is no engine: pass engine=tv.Ray() or leave it out")
-            raise TaskError(f'engine="{self.engine}" {known}.')
-        if self.engine is not None and self.torch_device != "cpu" and not self.engine.gpus:
-            raise TaskError(
-                f"workers on Ray see a GPU only if they reserve one: with torch_device={self.torch_device!r} pass "
-                "engine=tv.Ray(gpus=1), for example."
+        if self.engine not in (None, "cuda") and not isinstance(self.engine, Ray):
+            known = RENAMED.get(
+                f'engine="{self.engine}"', 'is no engine: pass "cuda" for torch, or engine=tv.Ray(), or leave it out'
             )
+            raise TaskError(f'engine="{self.engine}" {known}.')
         if isinstance(self.methods, str) or not isinstance(self.methods, Iterable | None):
             raise TaskError(_LISTS)
         if not isinstance(self.epsilons, Iterable):
@@ -92,6 +93,11 @@ class SweepOptions:
         designers = None if self.methods is None else designers_of(self.methods)
         for name, value in (("budgets", budgets), ("all_seeds", seeds), ("designers", designers)):
             object.__setattr__(self, name, value)
+
+    @property
+    def torch_device(self) -> str:
+        """Where torch trains."""
+        return "cuda" if (self.engine.gpus if isinstance(self.engine, Ray) else self.engine) else "cpu"
 
     @property
     def tested(self) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
 from taskveil.sweeps.files import FinishedPoints, ReleaseFolders, digest, fingerprint
 from taskveil.sweeps.frontier import Frontier, Point
-from taskveil.sweeps.options import Ray, SweepOptions, designers_of
+from taskveil.sweeps.options import Engine, Ray, SweepOptions, designers_of
 from taskveil.sweeps.segments import SegmentedFrontier, SegmentPeople, all_labels, apart, groups_of
 from taskveil.sweeps.trials import Trial
 from taskveil.sweeps.work import DesignWork, Made, Place, Segment, Shared, make_here, make_on_ray
@@ -38,6 +38,7 @@ def sweep(
     task: Task,
     *,
     epsilons: Iterable[Budget],
+    delta: float = 0.0,
     methods: Sequence[Method] | None = None,
     y: Any = None,
     test: Any = None,
@@ -47,9 +48,8 @@ def sweep(
     domain: Domain | None = None,
     schema: Schema | None = None,
     resume: str | Path | None = None,
-    engine: Ray | None = None,
+    engine: Engine = None,
     progress: bool | Show | Progress | None = None,
-    torch_device: str = "cpu",
 ) -> Frontier:
     """The expected test loss of every method at every budget.
 
@@ -59,6 +59,7 @@ def sweep(
         task: what the data is for.
         epsilons: the budgets to try. A `tv.OverTime` stands for its lifetime split into 1, 2, 4, … reports;
             `frontier.over_time` then compares these.
+        delta: the probability with which each of these budgets may fail, as in `design`; "gaussian" needs one above 0.
         methods: the designs to compare, as in `design`: names, or designers of your own. The default for a model is
             "auto", as in `design`; other methods take longer and are compared if you name them. The default for a
             LinearTask is "codebook", "task_aware" and "task_agnostic". For a MeanTask it is "means" and the methods of
@@ -74,9 +75,8 @@ def sweep(
         resume: a file that keeps every finished design. An interrupted sweep continues from it, with or without Ray.
             The file also contains the losses of single test records.
         engine: a Ray cluster, `tv.Ray()`, whose workers make the designs, with the same result. By default they are
-            made one after the other on this machine.
-        on_device, domain, schema, progress, torch_device: as in `design`. Test records, too, are brought inside a given
-            domain.
+            made one after the other in this process, and torch trains on the CPU, or on a GPU with engine="cuda".
+        on_device, domain, schema, progress: as in `design`. Test records, too, are brought inside a given domain.
 
     Returns:
         One point for every method, budget and seed, and the losses without privacy and with a constant prediction, all
@@ -90,8 +90,9 @@ def sweep(
         True
     """
     options = SweepOptions(
-        epsilons=epsilons, methods=methods, y=y, test=test, seeds=seeds, block=block, on_device=on_device or OnDevice(),
-        domain=domain, schema=schema, resume=resume, engine=engine, progress=progress, torch_device=torch_device,
+        epsilons=epsilons, delta=delta, methods=methods, y=y, test=test, seeds=seeds, block=block,
+        on_device=on_device or OnDevice(), domain=domain, schema=schema, resume=resume, engine=engine,
+        progress=progress,
     )  # fmt: skip
     return _swept(X, task, options)[0][None]
 
@@ -180,7 +181,7 @@ def _swept(X: Any, task: Task, options: SweepOptions) -> tuple[dict[Segment, Fro
         )
         works = DesignWork.missing(place for place in wanted if place not in done.points or place in unreleased)
         made: Iterator[list[Made]]
-        if options.engine is None:
+        if not isinstance(options.engine, Ray):
             made = make_here(shared, works, bar)
         else:
             kept = "" if options.resume is None else f"The finished designs are kept in {options.resume}."

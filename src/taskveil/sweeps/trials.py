@@ -65,6 +65,7 @@ class Trial:
             schema=options.schema,
             on_device=options.on_device,
             torch_device=options.torch_device,
+            delta=options.delta,
             rows=trained if held_out else None,
         )
         if held_out and isinstance(problem.task, ModelTask | MultiTask) and not options.on_device.volunteers_unseen:
@@ -112,6 +113,7 @@ class Trial:
             domain=part.domain if self.bounded or not part.schema.unbounded else None,
             on_device=part.on_device,
             torch_device=part.torch_device,
+            delta=part.delta,
             columns=self.columns if part.schema.unbounded else part.schema.columns,
             rows=self.trained[volunteers],
         )

@@ -6,7 +6,19 @@ later report was asked for because of an earlier one.
 **Why.** (1) Pure and approximate budgets add up (basic composition). (2) A cost is also kept as a pair of distributions
 that dominates the mechanism: no event tells two inputs apart better than it tells the pair apart. Products of
 dominating pairs dominate adaptive compositions (Zhu, Dong and Wang 2022). Google's `dp-accounting` composes them,
-rounding every privacy loss up. (3) The smaller of both is returned, rounded up.
+rounding every privacy loss up. (3) Concentrated privacy adds up too, see below. (4) The smallest of all is returned,
+rounded up.
+
+**Concentrated privacy** (ρ-zCDP, Bun and Steinke 2016): for all orders α > 1 and inputs x, x', the loss
+L = ln P[o | x] / P[o | x'] of the output o for x has E e^((α−1)L) ≤ e^((α−1)αρ). Gaussian noise has a ρ, and pure ε
+is ε²/2-zCDP (their proposition 1.4). (a) Let L be the sum of the losses of several reports, each asked for because of
+the earlier ones. Given these, the bound holds for each, so E e^((α−1)L) ≤ e^((α−1)α·Σρ). (b) For every number l,
+max(0, 1 − e^(ε−l)) ≤ c·e^((α−1)(l−ε)) with c = (1 − 1/α)^(α−1) / α: take the largest quotient, at e^(l−ε) = α/(α−1).
+So δ = E max(0, 1 − e^(ε−L)) ≤ c·e^((α−1)(αΣρ−ε)), which is ε = αΣρ + ln(1 − 1/α) − (ln δ + ln α)/(α − 1)
+(Canonne, Kamath and Steinke 2020, proposition 12). Every order gives a valid bound, and the best is searched. (c) The
+other reports, of (εᵢ, δᵢ) each, are randomised responses that reveal everything with probability δᵢ (Kairouz, Oh and
+Viswanath 2015). If none does, they add at most Σεᵢ to L. So all together keep (ε + Σεᵢ, δ + Σδᵢ). Pure reports are
+counted in either way, and the better one counts.
 
 What can dominate: any (ε, δ)-LDP mechanism is dominated by randomised response with the same ε and δ (Kairouz, Oh and
 Viswanath 2015); m favoured of K outputs by two favoured sets with as little in common as possible, which is less.
@@ -20,11 +32,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from taskveil.client.concentrated import best_order, epsilon_bound
 from taskveil.client.mechanisms import Response
 from taskveil.client.promise import in_a_sentence, round_up, rounded_up
 from taskveil.errors import BudgetError
 from taskveil.notebooks import summary
 from taskveil.veil.central import Central
+from taskveil.veil.channels import channel_of
 from taskveil.veil.veil import Veil, as_epsilon
 
 SMALLEST_DELTA = 1e-9
@@ -39,18 +53,20 @@ _ARITHMETIC = 1e-13  # δ asked of the composed distribution is smaller by this:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one report may reveal, and how often it is made. `parts` are its responses, if those are known.
+    """What one report may reveal, and how often it is made. `parts` are its responses, if those are known, and `rho`
+    is its ρ of zero-concentrated privacy, if it has one beside (ε, δ).
 
     Example:
         >>> import taskveil as tv
         >>> tv.Cost(epsilon=0.5, times=4)  # four reports of ε = 0.5
-        Cost(epsilon=0.5, delta=0.0, times=4, parts=())
+        Cost(epsilon=0.5, delta=0.0, times=4, parts=(), rho=None)
     """
 
     epsilon: float
     delta: float = 0.0
     times: int = 1
     parts: tuple[Response, ...] = ()
+    rho: float | None = None
 
     def __post_init__(self) -> None:
         as_epsilon(self.epsilon)
@@ -58,6 +74,8 @@ class Cost:
             raise BudgetError(f"delta must lie in [0, 1), got {self.delta}.")
         if type(self.times) is not int or self.times < 1:
             raise BudgetError(f"a report is made a whole number of times, at least once; got {self.times}.")
+        if self.rho is not None and not (math.isfinite(self.rho) and self.rho >= 0):
+            raise BudgetError(f"rho must be a finite number from 0 on, got {self.rho}.")
 
     @classmethod
     def of(cls, veil: Veil | Central, *, times: int = 1) -> Cost:
@@ -65,8 +83,15 @@ class Cost:
         `times` rounds with a central guarantee."""
         if isinstance(veil, Central):
             return cls(epsilon=veil.epsilon, delta=veil.delta, times=times)
-        promise = veil.guarantee
-        return cls(epsilon=promise.epsilon, delta=promise.delta, times=times, parts=veil.mechanism.responses)
+        promise, rho = veil.guarantee, channel_of(veil.mechanism, veil.decoder).rho
+        return cls(epsilon=promise.epsilon, delta=promise.delta, times=times, parts=veil.mechanism.responses, rho=rho)
+
+    @property
+    def concentrated(self) -> Fraction | None:
+        """The ρ of one report: its own, of pure budgets at most ε²/2; None if no ρ is known."""
+        pure = None if self.delta else Fraction(self.epsilon) ** 2 / 2
+        known = [rho for rho in (pure, None if self.rho is None else Fraction(self.rho)) if rho is not None]
+        return min(known, default=None)
 
     def _repr_html_(self) -> str:
         rows = [["ε of a report", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["times", f"{self.times:,}"]]
@@ -116,6 +141,7 @@ def compose(costs: Sequence[Cost], *, delta: float = 0.0) -> Total:
     reports = sum(cost.times * max(1, len(cost.parts)) for cost in costs)
     if delta >= SMALLEST_DELTA and reports <= MOST_COMPOSED:
         best = min(best, _composed_epsilon(costs, delta, basic / reports))
+    best = min(best, _concentrated_epsilon(costs, delta))
     if math.isinf(best):
         raise BudgetError(f"the reports' own deltas add up to {float(deltas):g}: ask for a delta above that.")
     return Total(epsilon=best, delta=delta, basic_epsilon=basic)
@@ -162,6 +188,22 @@ def reports_within(cost: Cost, *, epsilon: float, delta: float = 0.0) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def _concentrated_epsilon(costs: Sequence[Cost], delta: float) -> float:
+    """ε at `delta` with the ρ of all reports that have one, or of those whose ρ is their own; the others add up."""
+    least = math.inf
+    for added in ([cost for cost in costs if cost.rho is not None], [cost for cost in costs if cost.concentrated]):
+        others = [cost for cost in costs if cost not in added]
+        left = Fraction(delta) - sum((Fraction(cost.delta) * cost.times for cost in others), Fraction(0))
+        if added and left > 2.0**-100:
+            rho = sum(((cost.concentrated or Fraction(0)) * cost.times for cost in added), Fraction(0))
+            beside = sum((Fraction(cost.epsilon) * cost.times for cost in others), Fraction(0))
+            # What holds for a smaller δ holds: for one that is a double, and within the bounds of `epsilon_bound`.
+            kept = max(2.0**-100, min(0.5, math.nextafter(float(left), 0.0)))
+            found = epsilon_bound(rho, kept, best_order(float(rho), kept))
+            least = min(least, round_up(beside + Fraction(found)))
+    return least
 
 
 def _composed_epsilon(costs: Sequence[Cost], delta: float, mean: float) -> float:

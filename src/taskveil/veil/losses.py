@@ -65,7 +65,7 @@ def warn_of_few(per_record: Floats) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LossBounds:
-    """Lower and upper bound of the least loss of any linear encoder and decoder with Laplace noise.
+    """Lower and upper bound of the least loss of any linear encoder and decoder with noise of the same kind.
 
     They hold on the design data for encoders that do not clip; a design that clips may go below `lower`.
     """

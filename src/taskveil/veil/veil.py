@@ -83,7 +83,7 @@ class Guarantee:
     def statement(self) -> str:
         """The promise in words that need no mathematics."""
         one = statement(self.epsilon, self.delta, self.enforced_by)
-        return one if self.panel is None else f"{one} {self.panel.statement(self.epsilon, None, self.delta)}"
+        return one if self.panel is None else f"{one} {self.panel.statement(self.epsilon, None, delta=self.delta)}"
 
     @property
     def in_a_sentence(self) -> str:
@@ -102,18 +102,38 @@ def panel_rows(panel: Panel | None, lifetime: float) -> list[list[str]]:
     return [] if panel is None else [["reports of a person", str(panel)], ["ε of all of them", rounded_up(lifetime)]]
 
 
-def as_epsilon(epsilon: Any) -> float:
-    """A privacy budget: a finite number above zero."""
+def as_epsilon(epsilon: Any, name: str = "epsilon") -> float:
+    """A privacy budget: a finite number above zero.
+
+    Args:
+        epsilon: the number, or text that says one. True and False are none.
+        name: what errors call it.
+    """
     try:
-        value = float(epsilon)
+        value = math.nan if isinstance(epsilon, bool | np.bool_) else float(epsilon)
     except OverflowError:
         value = math.inf
     except (TypeError, ValueError) as error:
         why = getattr(epsilon, "statement", "")  # of a budget over time
-        raise BudgetError(f"epsilon must be a number, got {epsilon!r}. {why}".rstrip()) from error
+        raise BudgetError(f"{name} must be a number, got {epsilon!r}. {why}".rstrip()) from error
     if not (math.isfinite(value) and value > 0):
         why = getattr(epsilon, "statement", "")  # of a sweep that could name no budget
-        raise BudgetError(f"epsilon must be a finite number above zero, got {value}. {why}".rstrip())
+        got = epsilon if isinstance(epsilon, bool | np.bool_) else value
+        raise BudgetError(f"{name} must be a finite number above zero, got {got}. {why}".rstrip())
+    return value
+
+
+def as_delta(delta: Any) -> float:
+    """The probability with which ε may fail: 0, or a number for which noise can be made."""
+    try:
+        value = math.nan if isinstance(delta, bool) else float(delta)
+    except (OverflowError, TypeError, ValueError):
+        value = math.nan
+    if value != 0 and not 2.0**-100 <= value <= 0.5:
+        raise BudgetError(
+            "delta is the probability with which epsilon may fail: 0, or a number from 2^-100 to 1/2, for example "
+            f"1e-6; got {delta!r}."
+        )
     return value
 
 

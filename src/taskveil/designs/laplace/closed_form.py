@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 
 from taskveil.arrays import Floats
 from taskveil.client.latent_encoders import LinearEncoder
-from taskveil.client.mechanisms import Laplace
+from taskveil.client.mechanisms import Gaussian, Laplace
 from taskveil.client.regions import BoxRegion, L1Region
 from taskveil.designs.domain import box_region, image_region
 from taskveil.designs.moments import LinearProblem, Moments
@@ -52,15 +52,24 @@ def build_linear(
         region: what φ is bounded to; by default the image of the domain.
         decoder: by default the least-squares decoder of the sample.
     """
-    box = problem.domain.bounding_box
     offset = -weights @ problem.moments.mean if offset is None else offset
-    encoder = LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=offset)
+    encoder = linear_encoder(problem, weights, offset)
     region = region or image_region(problem.domain, encoder, weights, offset)
     mechanism = Laplace.calibrated(region=region, epsilon=epsilon)
-    if decoder is None:
-        decoder = least_squares_decoder(mechanism.bound(encoder(problem.X)), problem.X, mechanism.noise_variance)
+    decoder = decoder or best_decoder(problem, encoder, mechanism)
     bounds = loss_bounds(problem, epsilon)
     return Veil(encoder=encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=method, bounds=bounds)
+
+
+def linear_encoder(problem: LinearProblem, weights: Floats, offset: Floats) -> LinearEncoder:
+    """The encoder φ = weights x + offset of records in the problem's domain."""
+    box = problem.domain.bounding_box
+    return LinearEncoder.of(low=box.low, high=box.high, weights=weights, offset=offset)
+
+
+def best_decoder(problem: LinearProblem, encoder: LinearEncoder, mechanism: Laplace | Gaussian) -> AffineDecoder:
+    """The least-squares decoder of the volunteers' reports."""
+    return least_squares_decoder(mechanism.bound(encoder(problem.X)), problem.X, mechanism.noise_variance)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +186,7 @@ def loss_bounds(problem: LinearProblem, epsilon: float) -> LossBounds:
     and a distribution of variance ‖u‖² in direction u needs a width of at least 2‖u‖ there (Popoviciu), as if a unit
     ball lay inside the domain.
     """
-    inner, outer = _radii(problem)
+    inner, outer = radii(problem)
     eigenvalues = problem.moments.eigenvalues
     return LossBounds(
         lower=ball_loss(eigenvalues, max(inner, 1.0), epsilon),
@@ -188,7 +197,7 @@ def loss_bounds(problem: LinearProblem, epsilon: float) -> LossBounds:
 def analytic(problem: LinearProblem, epsilon: float) -> Veil:
     """The veil of the paper: scales for the ball of radius r_max, noise for the true Δ₁ of the resulting encoder."""
     moments = problem.moments
-    _, radius = _radii(problem)
+    _, radius = radii(problem)
     squared = water_filling(moments.eigenvalues[: problem.latent_dim], 8 * max(radius, 1.0) ** 2 / epsilon**2)
     weights = np.sqrt(squared)[:, None] * moments.principal_map[: len(squared)]
     return build_linear(problem, epsilon, weights=weights, method="task_aware")
@@ -202,6 +211,7 @@ def task_aware(problem: LinearProblem, epsilon: float) -> Veil:
     return min([plain, *refined], key=lambda veil: veil.losses(problem.X).mean())
 
 
-def _radii(problem: LinearProblem) -> tuple[float, float]:
+def radii(problem: LinearProblem) -> tuple[float, float]:
+    """Radii of balls inside and around the whitened domain."""
     moments = problem.moments
     return problem.domain.radii(moments.mean, moments.factor, moments.inverse)

@@ -1,10 +1,12 @@
-"""Learned designs for tasks that are models: ε-LDP for every input, all budgets and seeds in one batched program.
+"""Learned designs for tasks that are models: private for every input, all budgets and seeds in one batched program.
 
 Device   φ = s · clip(g(x), −1, 1) with a light g (linear plus one hidden layer) and shares s on the simplex: Δ₁ = 2
-         for every input; the report is φ + Laplace(2/ε).
+         for every input; the report is φ + Laplace(2/ε). With a δ, φ = g(x)/max(1, ‖g(x)‖) lies in a ball with
+         Δ₂ = 2, all latents have the same share, and the noise is Gaussian.
 Stage 1  Encoder, shares and a small head (report → answer) minimise E[loss(head(report), y)] with fresh noise in every
-         step. Δ₁ is fixed by construction, so scaling φ gains nothing. The model is not evaluated: this costs the same
-         for any task. Cross-validation folds are extra replicas; they choose the latent dimension and when to stop.
+         step. The diameter is fixed by construction, so scaling φ gains nothing. The model is not evaluated: this costs
+         the same for any task. Cross-validation folds are extra replicas; they choose the latent dimension and when to
+         stop.
 Stage 2  The decoder is x̂ = A(head(report)) with f(A(t)) = t, learned through the frozen model. One inverse A serves all
          budgets and seeds, because it depends on the task alone. So the model is evaluated on one mini-batch per step,
          however many designs there are.
@@ -15,7 +17,7 @@ The baselines of `peers/` use the same head and inverse on frozen latents.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -266,7 +268,7 @@ class LightEncoder(nn.Module):
 class Reports:
     """Reports while designs learn, by an encoder in training.
 
-    `noise` (R, 1, 1) is the Laplace scale, `gain` (R, 1, Z) brings reports to about size one for the head.
+    `noise` (R, 1, 1) is the scale of the noise, `gain` (R, 1, Z) brings reports to about size one for the head.
     """
 
     u: Records
@@ -283,11 +285,31 @@ class Reports:
     def draw(self, rows: Tensor, generator: torch.Generator, draws: int = 1) -> Tensor:
         """(B,) record numbers → reports (R, draws · B, Z), draw by draw."""
         phi = self.latents(rows).repeat(1, draws, 1)
-        return phi + self.noise * standard_laplace(phi.shape, generator)
+        return phi + self.noise * self.standard(phi.shape, generator)
+
+    def standard(self, shape: Iterable[int], generator: torch.Generator) -> Tensor:
+        """Draws of the noise of scale 1."""
+        return standard_laplace(shape, generator)
 
     def take(self, chosen: Tensor) -> Reports:
         """Reports of some replicas. The caller cuts the encoder down (`replicas.keep`)."""
         return replace(self, replicas=self.replicas.take(chosen), noise=self.noise[chosen], gain=self.gain[chosen])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BallReports(Reports):
+    """The same with latents in the ball of radius 1, and Gaussian noise."""
+
+    def latents(self, rows: Tensor) -> Tensor:
+        """(B,) record numbers → latents (R, B, Z) without noise."""
+        assert self.encoder is not None  # noqa: S101 - in training
+        raw = self.encoder(self.u[rows]) * self.replicas.mask
+        bounded: Tensor = raw / raw.norm(dim=-1, keepdim=True).clamp_min(1.0)
+        return bounded
+
+    def standard(self, shape: Iterable[int], generator: torch.Generator) -> Tensor:
+        """Draws of the noise of scale 1."""
+        return torch.randn(tuple(shape), generator=generator, device=generator.device)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from taskveil.arrays import Floats
 from taskveil.client.latent_encoders import Encoder, HiddenEncoder
-from taskveil.client.mechanisms import Laplace
+from taskveil.client.mechanisms import Gaussian, Laplace
 from taskveil.designs.domain import box_region
+from taskveil.designs.gaussian import in_unit_ball
 from taskveil.designs.laplace.gradient import (
+    BallReports,
     Inverse,
     LearnedAnswers,
     LearningSettings,
@@ -23,7 +26,7 @@ from taskveil.designs.laplace.gradient import (
     invert,
     learn,
 )
-from taskveil.designs.laplace.replicas import Grid, Records
+from taskveil.designs.laplace.replicas import Grid, Records, Replicas
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import one_thread
 from taskveil.veil import Veil
@@ -31,7 +34,7 @@ from taskveil.veil.decoders import Layer, NetworkDecoder
 
 Cells = tuple[tuple[float, int], ...]
 """Every (ε, seed)."""
-Parts = list[tuple[Encoder, Laplace]]
+Parts = list[tuple[Encoder, Laplace | Gaussian]]
 """Encoder and mechanism of every cell."""
 Learning = Callable[["TrainingSet", Cells, int | None], tuple[Parts, LearnedAnswers]]
 """Learns the parts and the answers of all cells, with so many latents at most."""
@@ -132,14 +135,9 @@ def design_models(
 
 def _task_aware(data: TrainingSet, cells: Cells, latent_dim: int | None) -> tuple[Parts, LearnedAnswers]:
     """Encoder, shares of the budget and head learned together, with the noise they will meet."""
-    width, settings = data.problem.X.shape[1], data.settings
-    most = min(width, latent_dim or width)
-    dims = sorted({min(d, most) for d in settings.latent_dims})
-    grid = Grid(cells=cells, latent_dims=tuple(dims), folds=settings.folds)
-    replicas = grid.replicas(data.device)
+    grid, replicas, encoder = _in_training(data, cells, latent_dim)
     noise = 2 / replicas.epsilon
     gain = (replicas.latent_dim.float() ** -2 + 2 * noise**2).rsqrt()[:, None, None] * replicas.mask
-    encoder = LightEncoder(width, replicas, settings.encoder_hidden)
     reports = Reports(u=data.u, replicas=replicas, noise=noise[:, None, None], gain=gain, encoder=encoder)
     answers = data.learn(reports, grid, seed=cells[0][1], title="learning encoders")
     shares = encoder.shares(answers.reports.replicas.mask)
@@ -151,6 +149,33 @@ def _task_aware(data: TrainingSet, cells: Cells, latent_dim: int | None) -> tupl
         mechanism = Laplace.calibrated(region=box_region(-share, share), epsilon=epsilon)
         parts.append((hidden_encoder(data, encoder, place, share), mechanism))
     return parts, answers
+
+
+def with_gaussian_noise(data: TrainingSet, cells: Cells, latent_dim: int | None) -> tuple[Parts, LearnedAnswers]:
+    """Encoder and head learned together, with Gaussian noise for latents in a ball and the problem's δ."""
+    delta = data.problem.delta
+    grid, replicas, encoder = _in_training(data, cells, latent_dim)
+    variances = [in_unit_ball(1, epsilon, delta).noise_variance for epsilon, _ in cells]
+    noise = grid.of_cells(torch.tensor(variances, dtype=torch.float32, device=data.device).sqrt())
+    gain = (1 / replicas.latent_dim + noise**2).rsqrt()[:, None, None] * replicas.mask
+    reports = BallReports(u=data.u, replicas=replicas, noise=noise[:, None, None], gain=gain, encoder=encoder)
+    answers = data.learn(reports, grid, seed=cells[0][1], title="learning encoders")
+    counts = answers.reports.replicas.latent_dim.tolist()
+    parts: Parts = [
+        (hidden_encoder(data, encoder, place, np.ones(count)), in_unit_ball(count, epsilon, delta))
+        for place, (count, (epsilon, _)) in enumerate(zip(counts, cells, strict=True))
+    ]
+    return parts, answers
+
+
+def _in_training(data: TrainingSet, cells: Cells, latent_dim: int | None) -> tuple[Grid, Replicas, LightEncoder]:
+    """What is trained for all cells: every number of latents that is tried, at most `latent_dim`."""
+    width, settings = data.problem.X.shape[1], data.settings
+    most = min(width, latent_dim or width)
+    dims = sorted({min(d, most) for d in settings.latent_dims})
+    grid = Grid(cells=cells, latent_dims=tuple(dims), folds=settings.folds)
+    replicas = grid.replicas(data.device)
+    return grid, replicas, LightEncoder(width, replicas, settings.encoder_hidden)
 
 
 def _numbers(tensor: Tensor) -> Floats:

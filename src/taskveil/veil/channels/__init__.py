@@ -10,6 +10,7 @@ from taskveil.client.mechanisms import (
     BallResponse,
     CentredBallResponse,
     Codebook,
+    Gaussian,
     Laplace,
     LatticeCodebook,
     LevelResponse,
@@ -27,7 +28,13 @@ from taskveil.veil.channels.channel import (
     channel_of,
 )
 from taskveil.veil.channels.listed import ListedChannel
-from taskveil.veil.channels.unbiased import LaplaceChannel, lattice_channel, level_channel, sum_channel
+from taskveil.veil.channels.unbiased import (
+    GaussianChannel,
+    LaplaceChannel,
+    lattice_channel,
+    level_channel,
+    sum_channel,
+)
 
 __all__ = ["CHANNELS", "Channel", "Codes", "Encoded", "SumsShape", "UnbiasedScores", "VolunteerValues", "channel_of"]
 
@@ -35,6 +42,7 @@ CHANNELS |= {
     BallResponse: ball_channel,
     CentredBallResponse: ball_channel,
     Codebook: ListedChannel,
+    Gaussian: GaussianChannel,
     Laplace: LaplaceChannel,
     LatticeCodebook: lattice_channel,
     LevelResponse: level_channel,

@@ -130,6 +130,11 @@ class Channel:
         return min((one.blanket for one in self.mechanism.responses), default=0.0)
 
     @property
+    def rho(self) -> float | None:
+        """ρ of zero-concentrated privacy, where the mechanism has one beside its (ε, δ); rounded up."""
+        return None
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about every estimate."""
         return ()

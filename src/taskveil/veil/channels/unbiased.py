@@ -1,16 +1,19 @@
-"""Channels of mechanisms whose reports have an unbiased mean: Laplace noise, lattices, sums of codebooks, levels."""
+"""Channels of mechanisms whose reports have an unbiased mean: Laplace and Gaussian noise, lattices, sums of codebooks,
+levels."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.mechanisms import Laplace, LatticeCodebook, LevelResponse, SumCodebook
+from taskveil.client.mechanisms import Gaussian, Laplace, LatticeCodebook, LevelResponse, SumCodebook
 from taskveil.client.mechanisms.level_groups import MOST_ENTRIES
+from taskveil.client.promise import round_up
 from taskveil.tasks import LinearTask, ModelTask, Task
 from taskveil.tasks.costs import SquaredError
 from taskveil.veil.channels.channel import Channel, Codes, Encoded, UnbiasedScores, VolunteerValues
@@ -19,13 +22,26 @@ from taskveil.veil.decoders import AffineDecoder, CodewordDecoder, Decoder, Latt
 
 
 @dataclass(frozen=True, eq=False)
-class LaplaceChannel(Channel):
+class NoiseChannel(Channel):
     """Reports are the bounded latents plus noise, so their mean is that of the latents.
 
     Noise and error separate where decoder and loss are affine and squared.
     """
 
-    mechanism: Laplace
+    mechanism: Laplace | Gaussian
+
+    @abstractmethod
+    def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+        """Draws of the noise in grid steps, for simulations."""
+
+    @abstractmethod
+    def log_moment(self, rates: Floats) -> Floats:
+        """ln E exp(λ w) of the noise w on the region's grid, or an upper bound of it."""
+
+    @property
+    def largest_rate(self) -> float:
+        """Rates from here on have no finite moment."""
+        return math.inf
 
     def losses(self, task: Task, records: Encoded, answering: Decoder | None) -> Floats | None:
         """(N,): ‖K(D φ + c − x)‖² + σ_w² ‖K D‖_F²; with `answering`, the mean of (ŷ − y)² + σ_w² ‖D‖² over outputs."""
@@ -41,10 +57,9 @@ class LaplaceChannel(Channel):
         return None
 
     def simulate(self, latents: Floats, rng: np.random.Generator) -> Integers:
-        """Reports (N, Z): the difference of two geometric variables is discrete Laplace noise."""
+        """Reports (N, Z): bounded latents on the grid plus noise, cut off as on devices."""
         k, layout = self.mechanism.region.enforce(latents), self.mechanism.layout
-        one, other = rng.geometric(-math.expm1(-1.0 / self.mechanism.scale), size=(2, *k.shape))
-        return np.asarray(np.clip(k + one - other, layout.low, layout.high))
+        return np.asarray(np.clip(k + self.noise(k.shape, rng), layout.low, layout.high))
 
     @property
     def scores(self) -> UnbiasedScores:
@@ -54,10 +69,31 @@ class LaplaceChannel(Channel):
             raw=self.mechanism.values,
             spans=np.asarray((region.reach[1] - region.reach[0]) * region.step, dtype=np.float64),
             names=tuple(f"latent {place}" for place in range(1, self.mechanism.latent_dim + 1)),
-            noise=self._log_moment,
-            largest_rate=1.0 / (self.mechanism.scale * region.step),
+            noise=self.log_moment,
+            largest_rate=self.largest_rate,
             forged=np.subtract(layout.high, layout.low, dtype=np.float64) * region.step,
         )
+
+    def measured(self, records: Encoded) -> VolunteerValues:
+        """The bounded latents."""
+        return VolunteerValues(self.mechanism.bound(records.latents))
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceChannel(NoiseChannel):
+    """Laplace noise has moments below 1/scale."""
+
+    mechanism: Laplace
+
+    def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+        """The difference of two geometric variables is discrete Laplace noise."""
+        one, other = rng.geometric(-math.expm1(-1.0 / self.mechanism.scale), size=(2, *shape))
+        return np.asarray(one - other)
+
+    @property
+    def largest_rate(self) -> float:
+        """Rates from here on have no finite moment."""
+        return 1.0 / (self.mechanism.scale * self.mechanism.region.step)
 
     @property
     def blanket(self) -> float:
@@ -65,15 +101,41 @@ class LaplaceChannel(Channel):
         output with at least this share of the probability that the middle has."""
         return math.exp(-self.mechanism.region.l1_radius / self.mechanism.scale)
 
-    def _log_moment(self, rates: Floats) -> Floats:
+    def log_moment(self, rates: Floats) -> Floats:
         """ln E exp(λ w) of discrete Laplace noise w on the region's grid, P[w = k·step] ∝ exp(−|k|/scale)."""
         q, step = np.exp(-1.0 / self.mechanism.scale), self.mechanism.region.step
         weighted = np.log1p(-q * np.exp(rates * step)) + np.log1p(-q * np.exp(-rates * step))
         return np.asarray(2.0 * np.log1p(-q) - weighted)
 
-    def measured(self, records: Encoded) -> VolunteerValues:
-        """The bounded latents."""
-        return VolunteerValues(self.mechanism.bound(records.latents))
+
+@dataclass(frozen=True, eq=False)
+class GaussianChannel(NoiseChannel):
+    """Gaussian noise has all moments, and a ρ of concentrated privacy."""
+
+    mechanism: Gaussian
+
+    @property
+    def rho(self) -> float:
+        """ρ of zero-concentrated privacy, rounded up."""
+        return round_up(self.mechanism.rho)
+
+    def noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> Integers:
+        """Draws of the discrete Gaussian: of its probabilities where the scale is small; else a rounded continuous
+        Gaussian, which differs by less than draws could show."""
+        scale = self.mechanism.scale
+        if scale > 64:
+            return np.asarray(np.rint(scale * rng.standard_normal(shape)), dtype=np.int64)
+        x = np.arange(-math.ceil(9 * scale), math.ceil(9 * scale) + 1)
+        weights = np.exp(-0.5 * (x / scale) ** 2)
+        return np.asarray(rng.choice(x, size=shape, p=weights / weights.sum()))
+
+    def log_moment(self, rates: Floats) -> Floats:
+        """λ² scale² step²/2: E exp(λ w) of discrete Gaussian noise is at most that of continuous noise of this scale.
+
+        For t = λ·scale², Σ e^(λx − x²/2scale²) = e^(λ²scale²/2) Σ e^(−(x − t)²/2scale²), and by Poisson's summation
+        formula the last sum over the integers is largest at t = 0, where it is the normaliser.
+        """
+        return np.asarray(0.5 * (rates * self.mechanism.scale * self.mechanism.region.step) ** 2)
 
 
 def lattice_channel(mechanism: LatticeCodebook, decoder: Decoder) -> Channel:
