@@ -95,7 +95,7 @@ def bias(veil: Veil, vector: Floats, seeds: int) -> tuple[float, float, float]:
 def measured(veil: Veil, vector: Floats, count: int) -> tuple[float, float]:
     """The mean squared error of so many reports of a vector, and its standard error."""
     X = np.tile(vector, (count, 1))
-    errors = ((veil.decode(veil.privatize(X)) - X) ** 2).sum(axis=1)
+    errors = ((veil.estimates(veil.privatize(X)) - X) ** 2).sum(axis=1)
     return float(errors.mean()), float(errors.std() / math.sqrt(count))
 
 

@@ -72,7 +72,7 @@ def errors(splits: int) -> Iterator[tuple[str, float, float, float, float]]:
                 )
                 judge = tv.MeanTask(np.diag(root / people.std(axis=0)))
                 found.append(float(np.sqrt(replace(veil, task=judge).losses(people).mean() / len(people))))
-                means = [veil.decode(veil.privatize(people)).mean(axis=0) for _ in range(COLLECTIONS)]
+                means = [veil.estimates(veil.privatize(people)).mean(axis=0) for _ in range(COLLECTIONS)]
                 wrong = judge.predict(np.array(means) - people.mean(axis=0))
                 drawn.append(float(np.sqrt((wrong**2).sum(axis=1).mean())))
             yield name, epsilon, max(found), max(drawn), aim

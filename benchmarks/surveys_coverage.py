@@ -190,7 +190,7 @@ def rounds(by: str, epsilon: float, times: int) -> dict[str, Held]:
 def coverage(quick: bool) -> Iterator[tuple[str, bool]]:
     """Lines of the table."""
     yield f"{'by':7s} {'ε':>4s} {'intervals':32s} {'rows':>5s} {'held':>7s} {'least':>7s} {'20% shorter':>12s}", True
-    times = 20 if quick else 120
+    times = 12 if quick else 120
     for by, epsilon in (("city", 2.0),) if quick else (("region", 6.0), ("city", 2.0)):
         parts = rounds(by, epsilon, times)
         parts[f"at all of {len(LOOKS)} looks, anytime"] = always(by, epsilon, times // 2)

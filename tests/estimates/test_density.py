@@ -117,14 +117,3 @@ def test_people_at_both_ends_and_nobody_between() -> None:
         shares[[0, -1]] = 0.5
         precision = multinomial_precision(0.999 * shares + 0.001 / bins, 20_000.0)
         assert smooth_shares(shares, precision, np.linspace(0.0, 1.0, bins + 1)) == pytest.approx(shares, abs=0.01)
-
-
-def test_the_prior_of_the_slope_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    edges = np.linspace(0.0, 1.0, 33)
-    middle = (edges[1:] + edges[:-1]) / 2.0
-    shares = middle * (1.0 - middle) ** 4
-    shares /= shares.sum()
-    precision = multinomial_precision(shares, 200.0)
-    found = smooth_shares(shares, precision, edges)
-    monkeypatch.setattr(density, "STEEP", 1000.0)
-    assert np.abs(np.cumsum(smooth_shares(shares, precision, edges) - found)).max() < 0.01

@@ -16,6 +16,7 @@ import surveys_drawn as drawn
 import taskveil as tv
 from taskveil.errors import DataError
 from taskveil.estimates.survey import CONSISTENT, HistogramEstimate, SurveyEstimate, on_simplex
+from taskveil.estimates.survey_statistics import statistics
 from taskveil.estimates.surveyed import Survey
 from taskveil.veil.surveys import OTHER, questions
 
@@ -104,8 +105,6 @@ def test_anytime_and_confidence_widen() -> None:
 def test_pooled_questions_weigh_by_what_the_release_expects_and_not_by_counts() -> None:
     survey = Survey.of(drawn.survey(), tally())
     other = Survey.of(drawn.survey(), drawn.Drawn.of(drawn.survey(), PEOPLE).reports(500, np.random.default_rng(9)))
-    from taskveil.estimates.survey_statistics import statistics
-
     pooled = [one for one in statistics(drawn.survey(), survey.questions) if len(one.parts) > 1]
     assert pooled
     for one in pooled[:5]:
@@ -275,3 +274,18 @@ def test_a_share_that_no_volunteer_has_cannot_become_less_frequent() -> None:
     assert not e.drift.raised, e.drift.words
     codes[:3000] = other
     assert tv.estimate(veil, codes).drift.moved[0] == "plan not listed"  # more frequent is a change
+
+
+def test_more_bins_than_are_fitted_one_by_one_have_smooth_shares_too() -> None:
+    edges = [0.0, *np.linspace(2.0, 98.0, 289).tolist(), 100.0]
+    task = tv.SurveyTask(["income"], histograms={"income": edges})
+    veil = tv.design(drawn.people(2000, 0), task, epsilon=4.0, schema=drawn.SCHEMA)
+    survey = Survey.of(veil, drawn.Drawn.of(veil, PEOPLE[:2000]).reports(5_000, np.random.default_rng(0)))
+    bins = [one for one in statistics(veil, survey.questions) if one.kind == "histograms"]
+    likely = survey.likely("income", bins)
+    assert likely is not None
+    assert len(likely) == len(bins) == 290
+    assert likely.min() > 0.0
+    assert likely.sum() == pytest.approx(1.0)
+    truth = np.histogram(PEOPLE["income"].dropna()[:2000], edges)[0]
+    assert np.abs(np.cumsum(likely - truth / truth.sum())).mean() < 0.03

@@ -111,3 +111,15 @@ def test_the_weights_of_a_task_are_not_in_its_answers(tmp_path: Path) -> None:
     assert table.schema.field("a").metadata == {b"unit": b"kW"}
     expected = weighted.decode(found[:, None]) * [1, 0, 1, 1, 1]  # nobody asked for b
     np.testing.assert_allclose(np.column_stack(table.columns), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("predict", [False, True])
+def test_reports_of_means_are_not_turned_into_rows(tmp_path: Path, predict: bool) -> None:
+    X = np.random.default_rng(0).random((300, 2))
+    box = tv.Box([0.0, 0.0], [1.0, 1.0])
+    tv.design(X, tv.MeanTask(np.eye(2)), epsilon=2.0, domain=box).save(tmp_path / "r")
+    pq.write_table(pa.table({"x0": X[:20, 0], "x1": X[:20, 1]}), tmp_path / "p.parquet")
+    reports(tmp_path / "r", tmp_path / "p.parquet")
+    with pytest.raises(DataError, match=r"tv\.estimate"):
+        decode_tables(tmp_path / "r", tmp_path / "p.reports.parquet", tmp_path / "x.parquet", predict=predict)
+    assert not (tmp_path / "x.parquet").exists()

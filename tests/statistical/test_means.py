@@ -121,7 +121,7 @@ def test_real_reports_of_people_unlike_the_volunteers_have_their_mean() -> None:
     rng = np.random.default_rng(0)
     volunteers, people = rng.beta(1, 6, (300, 3)), rng.beta(6, 1, (40_000, 3))
     veil = tv.design(volunteers, tv.MeanTask(np.eye(3)), epsilon=4.0, domain=tv.Box(np.zeros(3), np.ones(3)))
-    decoded = veil.decode(veil.privatize(people))
+    decoded = veil.estimates(veil.privatize(people))
     error = decoded.std(axis=0) / math.sqrt(len(people))
     assert (np.abs(decoded.mean(axis=0) - people.mean(axis=0)) < TOLERANCE * error).all()
     assert (np.abs(decoded.mean(axis=0) - volunteers.mean(axis=0)) > TOLERANCE * error).all()

@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 
@@ -23,7 +24,20 @@ def surveys() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("part", ["shares", "words", "histograms", "questionnaires", "weights"])
+@pytest.mark.parametrize("part", ["shares", "words", "histograms", "questionnaires", "weights", "coverage"])
 def test_the_aims_are_met(surveys: ModuleType, part: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert surveys.report([part], True), capsys.readouterr().out
     assert "MISSED" not in capsys.readouterr().out
+
+
+def test_intervals_that_hold_too_rarely_are_missed() -> None:
+    """All rows a little, or one of them by far; what holds with 95% is not."""
+    from benchmarks.surveys_coverage import Held
+
+    rng = np.random.default_rng(0)
+    sound = rng.random((120, 80)) < 0.95
+    assert not Held(sound, sound).missed(sound)
+    assert Held(sound, sound).missed(rng.random((120, 80)) < 0.91)
+    one = sound.copy()
+    one[:, 7] = rng.random(120) < 0.7
+    assert Held(sound, sound).missed(one)

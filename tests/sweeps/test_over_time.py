@@ -80,7 +80,7 @@ def test_planned_margins_of_rounds_and_changes_agree_with_real_ones(tmp_path: Pa
             renewed = rng.random(people) < 0.5
             values = np.where(renewed, rng.random(people), values)
             who = (drawn == place).any(axis=1)
-            means[place] = veil.decode(veil.privatize(values[who, None])).mean()
+            means[place] = veil.estimates(veil.privatize(values[who, None])).mean()
         rounds += list(means - 0.5)
         within += [means[place + 1] - means[place] for place in (0, 1, 2, 3, 4, 6, 7, 8, 9, 10)]
         between.append(means[6] - means[5])

@@ -166,6 +166,9 @@ def use(veil: tv.Veil, reports: np.ndarray, records: Any, y: Any) -> None:
     """All that a server does with a release."""
     if isinstance(veil.task, tv.SurveyTask):
         veil.loss(records)
+    elif isinstance(veil.task, tv.MeanTask):
+        veil.estimates(reports)
+        veil.loss(records, y)
     else:
         veil.decode(reports)
         veil.decode(reports, probabilities=True) if not veil.schema.unbounded else None

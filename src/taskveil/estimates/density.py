@@ -2,17 +2,17 @@
 
     s ~ N(p, V)                                   unbiased shares s of n bins; the covariance V of their errors is known
     p_b ∝ w_b exp f_b                             bins have the widths w, so exp f is a density
-    f ~ N(0, (λ K + L/30²)⁻¹)                     log densities that bend are less probable: fᵀ K f = ∫ f″².
+    f ~ N(0, (λ K + κ L)⁻¹)                       log densities that bend are less probable: fᵀ K f = ∫ f″².
                                                   Straight ones cost next to nothing: fᵀ L f is the slope, squared
 
 Shares are never negative this way. Lengths are in parts of the range of all bins, so the units of the number do not
 matter. For a given λ, f is the likeliest one given s (Newton's method with Fisher's information). λ has the largest
 marginal likelihood of s: by Laplace's approximation its logarithm is
 
-    log p(s | f) − ½ fᵀ(λ K + L/30²)f + ½ (n − 2) log λ − ½ log det⁺(I + λ K + L/30²),
+    log p(s | f) − ½ fᵀ(λ K + κ L)f + ½ (n − 2) log λ − ½ log det⁺(I + λ K + κ L),
 
-where I is the information about f, and f and p are those for this λ (Leonard 1978; Riihimäki and Vehtari 2014). With
-many reports the information grows, and all that the estimates say is kept.
+where I is the information about f, and f and p are those for this λ (Leonard 1978; Riihimäki and Vehtari 2014). κ is
+the smallest λ that is tried. With many reports the information grows, and all that the estimates say is kept.
 """
 
 from __future__ import annotations
@@ -24,12 +24,6 @@ import numpy as np
 from scipy.linalg import eigh
 
 from taskveil.arrays import Floats
-
-STEEP = 30.0
-"""The standard deviation of the logarithm of the ratio of the densities at both ends, before any report. People of one
-bin alone would make it infinite."""
-LEAST_GAIN = 1e-3
-"""Where a search ends: a smaller gain of a log-likelihood says nothing."""
 
 
 def bending(edges: Floats) -> Floats:
@@ -57,7 +51,7 @@ def smooth_shares(shares: Floats, precision: Floats, edges: Floats) -> Floats:
         precision: (n, n), the inverse of the covariance of their errors; singular, since shares add up to 1.
         edges: (n + 1,) of the bins.
     """
-    K, sloping, log_width = bending(edges), steepness(edges) / STEEP**2, np.log(np.diff(edges))
+    K, L, log_width = bending(edges), steepness(edges), np.log(np.diff(edges))
     even = np.diff(edges) / (edges[-1] - edges[0])
     bent = np.linalg.eigh(K)[1][:, 2:]  # all directions but straight lines
     known = bent.T @ _information(even, precision) @ bent
@@ -68,7 +62,7 @@ def smooth_shares(shares: Floats, precision: Floats, edges: Floats) -> Floats:
     f = np.log(np.maximum(shares, 0.0) + even) - log_width
     best, most = shares, -math.inf
     for strength in np.geomspace(low, high, 1 + math.ceil(math.log10(high / low))).tolist():
-        found = _fitted(f, shares, precision, sloping + strength * K, log_width)
+        found = _fitted(f, shares, precision, low * L + strength * K, log_width)
         evidence = found.value - 0.5 * found.curvature + 0.5 * (len(K) - 2) * math.log(strength)
         if evidence > most:
             best, most = found.shares, evidence
@@ -110,12 +104,12 @@ def _fitted(f: Floats, shares: Floats, precision: Floats, penalty: Floats, log_w
         slope = p * (away - p @ away) - penalty @ f
         step = np.linalg.solve(curvature + curvature.trace() / len(f) * constants, slope)
         gain, part = float(slope @ step), 1.0
-        while gain >= LEAST_GAIN and part > 1e-8:
+        while gain >= 1e-3 and part > 1e-8:
             there, p_there = at(f + part * step)
             if there >= value + 1e-4 * part * gain:
                 break
             part /= 2.0
-        else:  # nothing left to gain
+        else:  # a thousandth of a log-likelihood says nothing
             return Fitted(f, p, value, float(np.linalg.slogdet(curvature + constants)[1]))
         f, value, p = f + part * step, there, p_there
         f -= f.mean()

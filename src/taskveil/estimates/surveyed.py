@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from taskveil.arrays import Floats, Integers
+from taskveil.arrays import NUMBERS_AT_A_TIME, Floats, Integers
 from taskveil.errors import DataError
 from taskveil.estimates import drift
 from taskveil.estimates.condensing import condensed
@@ -30,8 +30,6 @@ from taskveil.veil.volunteers import missing_in
 RARE = "There may be too few people for these means and shares, which stay unknown: {}."
 COMPARED = ("means", "shares", "missing")
 """Kinds of rows that the volunteers' sums are compared with."""
-MOST_FITTED = 256
-"""Bins whose shares are made smooth together: with so many, that takes about a second."""
 Candidates = Mapping[str, Sequence[Any]]
 
 
@@ -95,10 +93,11 @@ class Survey:
 
     def likely(self, name: str, bins: Sequence[Statistic]) -> Floats | None:
         """(bins,): the smooth shares of the bins of a field among people who have a value, that fit the shares that its
-        questions measure together. None without reports, or with fewer than three bins. More than `MOST_FITTED` bins
-        are fitted in groups of neighbours, with even densities within a group."""
+        questions measure together. None without reports, or with fewer than three bins. More than 256 bins are
+        fitted in so many groups of neighbours, with even densities within a group: that takes about a second."""
         edges = np.asarray(self.veil.task.edges(name))  # type: ignore[union-attr]
-        starts = np.unique(np.linspace(0, len(bins), min(len(bins), MOST_FITTED), endpoint=False).astype(int))
+        groups = min(len(bins), math.isqrt(NUMBERS_AT_A_TIME))
+        starts = np.linspace(0, len(bins), groups, endpoint=False).astype(int)
         known, fitting = np.zeros((len(starts), len(starts))), np.zeros(len(starts))
         for number, part in enumerate(bins[0].parts):
             question, counts = self.questions[part.question], self.counted([part.question])

@@ -50,7 +50,7 @@ from taskveil.jobs.tables import (
     natural_values,
     words_of,
 )
-from taskveil.tasks import Task
+from taskveil.tasks import Task, check_single
 from taskveil.veil import Veil
 
 with needs("a folder of records"):
@@ -195,9 +195,11 @@ class Decoding:
         return hashlib.sha256("\0".join(digits).encode()).hexdigest()
 
     def _answers(self) -> AnswerColumns:
+        veil = self.veil
+        check_single(veil.task)
         if self.predict:
-            return outputs_of(self.veil)
-        return estimates_of(self.veil, dict(self.columns), probabilities=self.probabilities)
+            return outputs_of(veil)
+        return estimates_of(veil, dict(self.columns), probabilities=self.probabilities)
 
 
 RowWork = Privatizing | Decoding

@@ -35,7 +35,7 @@ from taskveil.jobs.storage import Place
 from taskveil.jobs.tables import TableFile
 from taskveil.records.schema import Schema
 from taskveil.records.tables import ColumnType
-from taskveil.tasks import LinearTask, MeanTask, ModelTask
+from taskveil.tasks import LinearTask, ModelTask
 from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
 
@@ -287,7 +287,7 @@ class WeightedColumns(NamedTuple):
 def weighted_columns(veil: Veil) -> WeightedColumns | None:
     """The column of each output of weighted means. A weight of 0 is given as 1, so that dividing by it is safe. None if
     an output mixes columns, or if the task is another one."""
-    if not isinstance(veil.task, LinearTask | MeanTask):
+    if not isinstance(veil.task, LinearTask):
         return None
     K, schema = veil.task.K, veil.schema
     labels, units = schema.columns, [""] * schema.width

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Array
-from taskveil.errors import TaskError
+from taskveil.errors import DataError, TaskError
 from taskveil.tasks.costs import LossName, SquaredError
 from taskveil.tasks.linear import LinearTask, MeanTask
 from taskveil.tasks.model import ModelTask
@@ -28,6 +28,7 @@ __all__ = [
     "SurveyTask",
     "Task",
     "as_linear",
+    "check_single",
     "check_task",
     "needs_unbiased",
     "take_labels",
@@ -65,6 +66,15 @@ def needs_unbiased(task: Task, method: str) -> str | None:
         f"{method} shrinks the answers for single records towards the volunteers, so their mean is biased for other "
         f'populations. Use method="auto" or "means" for a {type(task).__name__}.'
     )
+
+
+def check_single(task: Task | None) -> None:
+    """A DataError for a task that is about all people: its single reports have no answers."""
+    if isinstance(task, MeanTask | SurveyTask):
+        raise DataError(
+            "a report of this release says almost nothing about one person: it is for means and shares of all people. "
+            "Use tv.estimate(veil, reports), or taskveil estimate."
+        )
 
 
 def take_labels(task: Task, y: Any, rows: slice | Array) -> Any:

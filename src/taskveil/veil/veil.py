@@ -23,7 +23,7 @@ from taskveil.errors import BudgetError, DataError, TaskError
 from taskveil.notebooks import shortened, summary
 from taskveil.records.schema import Schema
 from taskveil.records.tables import as_reports
-from taskveil.tasks import ModelTask, Task
+from taskveil.tasks import ModelTask, Task, check_single
 from taskveil.veil import release
 from taskveil.veil.central import Central, central
 from taskveil.veil.channels import channel_of
@@ -351,7 +351,8 @@ class Veil:
 
     def decode(self, reports: Any, *, probabilities: bool = False) -> Any:
         """Estimates x̂ of the records behind the reports (N, width), as a table like the volunteers': an array if the
-        design was made from an array, else a table of the same package with the same columns.
+        design was made from an array, else a table of the same package with the same columns. A DataError for a
+        MeanTask and a SurveyTask, which are about all people: `tv.estimate` takes their reports.
 
         Args:
             reports: what devices sent.
@@ -365,15 +366,18 @@ class Veil:
             >>> veil.decode(veil.privatize(X)).shape
             (200, 2)
         """
+        check_single(self.task)
         return self.schema.collapse(self.estimates(reports), probabilities=probabilities)
 
     def estimates(self, reports: Any) -> Floats:
-        """Estimates (N, n) of the numbers that the records behind the reports (N, width) became."""
+        """Estimates (N, n) of the numbers that the records behind the reports (N, width) became. Those of a MeanTask
+        are unbiased: their mean estimates that of the people, and each of them says almost nothing."""
         return self.decoder(self._values(reports))
 
     def predict(self, reports: Any) -> Floats:
         """The best answer ŷ (N, outputs) to every report (N, width), in the form of the task's outputs: values, or
-        logits for a classifier. For a task with answering="record" it is f(x̂), the task's output for the estimate.
+        logits for a classifier. For a task with answering="record" it is f(x̂), the task's output for the estimate. A
+        DataError for tasks that `decode` refuses.
 
         Example:
             >>> import numpy as np, taskveil as tv
@@ -382,6 +386,7 @@ class Veil:
             >>> veil.predict(veil.privatize(X)).shape
             (200, 1)
         """
+        check_single(self.task)
         values = self._values(reports)
         return self._task.predict(self.decoder(values)) if self.answering is None else self.answering(values)
 

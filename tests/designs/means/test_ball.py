@@ -112,7 +112,7 @@ def test_a_design_for_short_vectors_has_codewords_for_the_centre(radius: float) 
         assert type(veil.mechanism) is kind
         several = radius * np.concatenate([unit, unit * rng.random((300, 1)), 0.0 * unit[:100]])
         several = np.tile(several, (30, 1))
-        losses = (((veil.decode(veil.privatize(several)) - several) @ K.T) ** 2).sum(axis=1)
+        losses = (((veil.estimates(veil.privatize(several)) - several) @ K.T) ** 2).sum(axis=1)
         assert abs(losses.mean() - veil.loss(several).mean) < 5 * losses.std() / np.sqrt(len(losses))
 
 
@@ -131,7 +131,7 @@ def test_reports_are_unbiased_and_cost_what_is_expected(dim: int, epsilon: float
     assert isinstance(veil.mechanism, BallResponse)
     assert veil.size.report_bytes <= 16
     X = people(4000, dim, 1)
-    off = veil.decode(veil.privatize(X)) - X
+    off = veil.estimates(veil.privatize(X)) - X
     errors = (off**2).sum(axis=1)
     expected = veil.loss(X)
     assert expected.exact
@@ -146,7 +146,7 @@ def test_a_ball_may_lie_anywhere_and_attributes_without_weight_are_not_asked_for
     assert isinstance(veil.mechanism, BallResponse)
     assert veil.mechanism.region.dim == 4
     reports = veil.privatize(X)
-    errors = ((veil.decode(reports) - X) @ K.T) ** 2
+    errors = ((veil.estimates(reports) - X) @ K.T) ** 2
     found = errors.sum(axis=1)
     assert abs(found.mean() - veil.loss(X).mean) < 5 * found.std() / np.sqrt(len(X))
     assert len(tv.estimate(veil, np.tile(reports, (2, 1))).attributes) == 4
@@ -171,7 +171,7 @@ def test_a_release_comes_back_the_same(length: float, schema: int) -> None:
     assert json.loads(veil.files()["client/manifest.json"])["schema"] == schema
     again = tv.Veil.from_files(veil.files())
     reports = veil.privatize(X)
-    assert (again.decode(reports) == veil.decode(reports)).all()
+    assert (again.estimates(reports) == veil.estimates(reports)).all()
     assert again.release_id == veil.release_id
     assert channel_of(again.mechanism, again.decoder).scores is not None
 
