@@ -130,7 +130,7 @@ def merged(id: str, members: Sequence[StoredRelease]) -> StoredRelease:
     )
 
 
-class Budget(Protocol):
+class ReportBudget(Protocol):
     """The (ε, δ) of one report."""
 
     @property
@@ -159,7 +159,7 @@ class Together:
     """Even odds between two people's records become odds of at most this to 1."""
 
     @classmethod
-    def of(cls, spent: Iterable[tuple[Budget, int, int]]) -> Together:
+    def of(cls, spent: Iterable[tuple[ReportBudget, int, int]]) -> Together:
         """The total of several releases: of each the budget of one report, the number of its rounds, and how many
         reports a person made in these at most."""
         each = list(spent)

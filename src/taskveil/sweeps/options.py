@@ -44,7 +44,7 @@ class Ray:
             raise TaskError(f"gpus is the number that every task takes, such as 1 or 0.5; got {self.gpus!r}.")
 
 
-Engine = Ray | Literal["cuda"] | None
+SweepEngine = Ray | Literal["cuda"] | None
 """Where designs are made: on a cluster, or in this process, with torch on a graphics processor or on none."""
 
 
@@ -64,7 +64,7 @@ class SweepOptions:
     domain: Domain | None = None
     schema: Schema | None = None
     resume: str | Path | None = None
-    engine: Engine = None
+    engine: SweepEngine = None
     progress: bool | Show | Progress | None = None
     segment: Any = None
     segment_test: Any = None

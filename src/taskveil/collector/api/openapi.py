@@ -17,7 +17,16 @@ from taskveil.client.reading import CLIENT
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import ProblemType
-from taskveil.collector.releases import FRONTIER, Budget, OpenFamily, OpenRelease, Together, in_all, merged, so_far
+from taskveil.collector.releases import (
+    FRONTIER,
+    OpenFamily,
+    OpenRelease,
+    ReportBudget,
+    Together,
+    in_all,
+    merged,
+    so_far,
+)
 from taskveil.collector.store import StoredRelease
 from taskveil.errors import printable
 from taskveil.estimates.assumed import Assumption, assumptions
@@ -396,7 +405,7 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
     )
 
 
-def totals(budget: Budget, stored: StoredRelease, panel: Panel | None) -> dict[str, Together | None]:
+def totals(budget: ReportBudget, stored: StoredRelease, panel: Panel | None) -> dict[str, Together | None]:
     """What the rounds so far and the planned ones add up to for one person, at this budget for each report."""
     planned = in_all(stored, panel)
     return {
