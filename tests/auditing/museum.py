@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import taskveil as tv
-from auditing import balls, blocks, leaks, levels, mixed
+from auditing import balls, blocks, gaussians, leaks, levels, mixed
 from auditing.exhibits import (
     STEP,
     WIDE,
@@ -107,6 +107,38 @@ BROKEN = [
         epsilon=8.0,
         by=("bound",),
         trials=1_000_000,
+    ),
+    *(
+        Exhibit(
+            name=f"Gaussian noise over √2, ε = {epsilon:g}",
+            make=lambda epsilon=epsilon: gaussians.gaussian_veil(epsilon, 1e-2, kind=gaussians.Quiet),
+            epsilon=epsilon,
+            delta=1e-2,
+            by=("bound",),
+            trials=trials,
+        )
+        for epsilon, trials in {0.5: 1_500_000, 1.0: 500_000, 2.0: 500_000, 4.0: 500_000}.items()
+    ),
+    # The smaller δ is, the rarer the reports that give too little noise away, and the more trials it takes.
+    *(
+        Exhibit(
+            name=f"Gaussian noise over √2, ε = {epsilon:g}, δ = 0.0001",
+            make=lambda epsilon=epsilon: gaussians.gaussian_veil(epsilon, 1e-4, kind=gaussians.Quiet),
+            epsilon=epsilon,
+            delta=1e-4,
+            by=("bound",),
+            trials=6_000_000,
+            long_only=True,
+        )
+        for epsilon in (1.0, 2.0, 4.0)
+    ),
+    Exhibit(
+        name="a ball enforced as a cube",
+        make=lambda: gaussians.gaussian_veil(2.0, 1e-3, dim=4, region=gaussians.Cube),
+        epsilon=2.0,
+        delta=1e-3,
+        by=("bound", "latents inside their set"),
+        dim=4,
     ),
     Exhibit(name="noise scale × 0.7", make=lambda: laplace(0.7 * WIDE), epsilon=1.0, by=("bound",)),
     Exhibit(name="variance used as scale", make=lambda: laplace((2.0 / 4.0) ** 2 / STEP), epsilon=4.0, by=("bound",)),

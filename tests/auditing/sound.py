@@ -6,7 +6,7 @@ import numpy as np
 
 import releases
 import taskveil as tv
-from auditing import balls, blocks, foreign, leaks, mixed
+from auditing import balls, blocks, foreign, gaussians, leaks, mixed
 from auditing.exhibits import WIDE, codebook_veil, laplace, laplace_veil, lattice_veil, stage, sum_veil
 from auditing.levels import NearestLevel, level_veil
 from auditing.museum import Exhibit
@@ -56,6 +56,17 @@ SOUND = [
         for epsilon, again in {0.5: True, 1.0: False, 2.0: True, 4.0: False, 8.0: True}.items()
     ),
     Exhibit(name="Laplace in three latents", make=lambda: laplace_veil(2.0, 3), epsilon=2.0, dim=3),
+    Exhibit(name="Gaussian, ε = 1", make=lambda: gaussians.gaussian_veil(1.0, 1e-2), epsilon=1.0, delta=1e-2),
+    Exhibit(
+        name="Gaussian in four latents",
+        make=lambda: gaussians.gaussian_veil(2.0, 1e-6, 4),
+        epsilon=2.0,
+        delta=1e-6,
+        dim=4,
+    ),
+    Exhibit(
+        name="Gaussian, ε = 4", make=lambda: gaussians.gaussian_veil(4.0, 1e-4), epsilon=4.0, delta=1e-4, long_only=True
+    ),
     Exhibit(name="lattice codebook", make=lambda: lattice_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
     Exhibit(name="sum of codebooks", make=lambda: sum_veil(3.0), epsilon=3.0, dim=2, trials=40_000),
     Exhibit(name="levels and tables, ε = 2", make=lambda: level_veil(2.0), epsilon=2.0, dim=2),
