@@ -226,9 +226,10 @@ def family_members(kind: str) -> dict[str, tuple[Device, int]]:
         "laplace": releases.mixed(fields, releases.laplace(box, 4.0)),
         "codes": releases.mixed(fields, releases.Codebook(region=box, stages=(releases.stage(64, 4, 2.0),))),
         "levels": releases.mixed(fields, releases.level_response(), latents=4),
+        "gaussian": releases.mixed(fields, releases.gaussian(releases.ball(), 3.0)),
     }
     if kind == DRAWN:
-        return dict(zip(made, zip(made.values(), (2**40, 3**25, 5**17), strict=True), strict=True))
+        return dict(zip(made, zip(made.values(), (2**40, 3**25, 5**17, 7**14), strict=True), strict=True))
     named = {"4": made["laplace"], "2.5": made["codes"]}
     return {name: (device, 1) for name, device in named.items()}
 
@@ -265,7 +266,7 @@ def write_family(folder: Path, kind: str, count: int) -> None:
             file.write(json.dumps(line | {"bits": bits.taken.hex(), "report": report.hex()}) + "\n")
     words = {choice: family_statement(family, family.offered(choice)) for choice in clients}
     said = {  # with the cap of the browser's tests
-        str(choice): [f"{words[choice]} {together(0.0, 1e6)}", client.epsilon, client.release.hex()]
+        str(choice): [f"{words[choice]} {together(0.0, 1e6, client.delta)}", client.epsilon, client.release.hex()]
         for choice, client in clients.items()
     }
     (home / "said.json").write_text(json.dumps(said))

@@ -10,7 +10,7 @@ import { fresh, made } from "./clients.js";
 import { mixed, read, replay, size } from "./files.js";
 
 const text = (path: string): string => new TextDecoder().decode(read(path));
-const MEMBERS = { drawn: ["laplace", "codes", "levels"], chosen: ["4", "2.5"] };
+const MEMBERS = { drawn: ["laplace", "codes", "levels", "gaussian"], chosen: ["4", "2.5"] };
 type Kind = keyof typeof MEMBERS;
 
 const family = (kind: Kind): FamilyFiles => ({
@@ -120,8 +120,9 @@ test.each(forged)("refused: %s", async (why, raw) => {
 
 test("members that were exchanged, are missing or broken are refused", async () => {
   const good = family("drawn");
-  const { laplace, codes, levels } = good.members as Record<string, any>;
-  for (const members of [{ laplace: codes, codes: laplace, levels }, { laplace, codes }, {}, null, { laplace, codes, levels: null }]) {
+  const { laplace, codes, levels, gaussian } = good.members as Record<string, any>;
+  const exchanged = { laplace: codes, codes: laplace, levels, gaussian };
+  for (const members of [exchanged, { laplace, codes, gaussian }, {}, null, { laplace, codes, levels: null, gaussian }]) {
     await expect(readFamily({ ...good, members } as never)).rejects.toMatchObject({ code: "release" });
   }
 });

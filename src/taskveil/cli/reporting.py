@@ -18,7 +18,7 @@ from taskveil.cli import options
 from taskveil.cli.console import check_folder_of, console, escape, note, pairs, print_line, reworded, row_bar
 from taskveil.cli.inputs import as_task, load_model, with_loss
 from taskveil.client.families import is_family, load_family
-from taskveil.client.promise import rounded_up
+from taskveil.client.promise import beside, rounded_up
 from taskveil.client.signatures import read_key
 from taskveil.errors import TaskError
 from taskveil.veil.release import release_files
@@ -86,7 +86,7 @@ def privatize(
     if unfit is not None:
         _print_unfit(unfit if makes_file(source, where) else None)
     epsilon = rounded_up(family.epsilon)
-    print_line(f"{done.rows:,} reports{_in_parts(done)}, ε = {epsilon} each: {target}")
+    print_line(f"{done.rows:,} reports{_in_parts(done)}, ε = {epsilon}{beside(family.delta)} each: {target}")
 
 
 def decode(

@@ -100,7 +100,7 @@ class Client:
         self.release = self._family.release
         self.ledger = ledger
         self.epsilon = max(member.epsilon for member in self._offered)
-        self.delta = max(member.device.mechanism.delta for member in self._offered)
+        self.delta = max(member.delta for member in self._offered)
         self.panel = self._family.panel
         lifetime = self.epsilon if self.panel is None else times_cost(self.epsilon, self.panel.reports)
         self.cap = lifetime if cap is None else _as_cap(cap)

@@ -84,6 +84,11 @@ class Member:
         """What one of its reports costs alone."""
         return self.device.mechanism.epsilon
 
+    @property
+    def delta(self) -> float:
+        """The probability with which that may not hold."""
+        return self.device.mechanism.delta
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DeviceFamily:
@@ -120,6 +125,11 @@ class DeviceFamily:
     def epsilon(self) -> float:
         """The largest ε of a member: what the pair (member, report) costs if the member is drawn."""
         return max(member.epsilon for member in self.members)
+
+    @property
+    def delta(self) -> float:
+        """The largest δ of a member."""
+        return max(member.delta for member in self.members)
 
     def chosen(self, epsilon: Any) -> Member:
         """The member that was offered under this ε; a BudgetError that lists the choices if there is none."""

@@ -90,6 +90,11 @@ def chance(delta: float, count: int = 1) -> str:
     return f"δ = {rounded_up(total)} (1 in {int(1 / Fraction(total)):,})"
 
 
+def beside(delta: float) -> str:
+    """What stands behind an ε in a line: ", δ = 1e-06" if δ is above 0, else nothing."""
+    return f", δ = {rounded_up(delta)}" if delta else ""
+
+
 def together(spent: float, cap: float, delta: float = 0.0) -> str:
     """The sentences that say what all reports of one person reveal together: those recorded so far, and all that the
     cap allows.
@@ -102,19 +107,19 @@ def together(spent: float, cap: float, delta: float = 0.0) -> str:
         cap: what all reports may cost together; it counts as kept to 12 digits.
         delta: of one report of this release. Neither `spent` nor the cap counts it.
     """
-    beside = ""
+    added = ""
     if delta:
-        beside = f" Every report of this release adds {chance(delta)} to the probability that this does not hold."
+        added = f" Every report of this release adds {chance(delta)} to the probability that this does not hold."
     even = "even odds between two people's records become odds of at most"
     so_far = (
         f" With the reports that this device has recorded so far (ε = {rounded_up(spent)}), {even} "
         f"{times_as_likely(spent)} to 1."
     )
     if spent >= cap:
-        return f"Reports add up.{so_far} The cap of ε = {rounded_up(cap)} is reached.{beside}"
+        return f"Reports add up.{so_far} The cap of ε = {rounded_up(cap)} is reached.{added}"
     allowed = f" With all reports that the cap of ε = {rounded_up(cap)} allows, "
     become = "they become at most" if spent else even
-    return f"Reports add up.{so_far if spent else ''}{allowed}{become} {times_as_likely(cap)} to 1.{beside}"
+    return f"Reports add up.{so_far if spent else ''}{allowed}{become} {times_as_likely(cap)} to 1.{added}"
 
 
 def times_as_likely(epsilon: float) -> str:
