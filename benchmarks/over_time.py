@@ -11,9 +11,10 @@ is missed.
 - categories: the same for the shares of ten values.
 - answers: the mean squared error of the answers for all people in all rounds. Those who are silent are answered by the
   round's estimate. Bar: below splitting, also if that is answered by its rounds' estimates where they are better.
-  Beside it the share of the signal kept, 1 − loss/variance in a round, also of one report of the whole lifetime in the
-  first round. "linked": the collector knows whose report it was, and how often values change, and uses it in later
-  rounds: μ + (1 − c)^age · (answer − μ). Reports of taskveil are not linked.
+  Beside it the share of the signal kept, 1 − loss/variance in a round, also if those who are silent are answered by
+  the constant prediction ("constant"), and of one report of the whole lifetime in the first round. "linked": the
+  collector knows whose report it was, and how often values change, and uses it in later rounds:
+  μ + (1 − c)^age · (answer − μ). Reports of taskveil are not linked.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def answers(setting: Setting, changes: tuple[float, ...]) -> Iterator[Line]:
     for change in changes:
         rng = np.random.default_rng([setting.seed, 2, round(100 * change)])
         plan = schedules(own, setting.people, rng)
-        panel, once = Collector(own, change), Collector(start, change)
+        panel, once = (Collector(veil, change, float(volunteers.mean())) for veil in (own, start))
         losses: dict[str, list[float]] = {}
         variances = []
         for place, (values, drift) in enumerate(zip(renewed(setting, change, rng), drifts(setting), strict=True)):
@@ -174,7 +175,14 @@ def answers(setting: Setting, changes: tuple[float, ...]) -> Iterator[Line]:
             f"splitting: below it: {'ok' if good else 'MISSED'}",
             good,
         )
-        names = ("panel unlinked", "one at the start unlinked", "panel linked", "one at the start linked", "splitting")
+        names = (
+            "panel unlinked",
+            "panel constant",
+            "one at the start unlinked",
+            "panel linked",
+            "one at the start linked",
+            "splitting",
+        )
         kept = ", ".join(f"{name} {1.0 - loss[name] / float(np.mean(variances)):.3f}" for name in names)
         yield Line(f"  share of the signal kept: {kept}")
 
@@ -182,9 +190,9 @@ def answers(setting: Setting, changes: tuple[float, ...]) -> Iterator[Line]:
 class Collector:
     """Answers for everybody from the reports of some, without and with links between reports and people."""
 
-    def __init__(self, veil: tv.Veil, change: float) -> None:
-        self.veil, self.kept = veil, 1.0 - change
-        self.prior = 0.0
+    def __init__(self, veil: tv.Veil, change: float, constant: float) -> None:
+        self.veil, self.kept, self.constant = veil, 1.0 - change, constant
+        self.prior = constant
         self.known: Floats | None = None
         """(N,): what is known of people beyond the round's mean, from their newest report."""
 
@@ -197,10 +205,10 @@ class Collector:
             self.prior, answered = estimated(self.veil, reports), self.veil.predict(reports)[:, 0]
             known[some] = answered - self.prior
         self.known = known
-        unlinked = np.full(len(x), self.prior)
+        unlinked, constant = np.full(len(x), self.prior), np.full(len(x), self.constant)
         if answered is not None:
-            unlinked[some] = answered
-        return {"unlinked": unlinked, "linked": self.prior + known}
+            unlinked[some] = constant[some] = answered
+        return {"unlinked": unlinked, "constant": constant, "linked": self.prior + known}
 
 
 def estimated(veil: tv.Veil, reports: Integers) -> float:

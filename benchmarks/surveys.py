@@ -1,4 +1,5 @@
 """Surveys against the best of the literature: shares, large vocabularies, histograms, questionnaires, weighted means.
+And how often their intervals hold.
 
     python benchmarks/surveys.py                    all parts
     python benchmarks/surveys.py --only shares      one of them
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
 import pandas as pd
+from benchmarks.surveys_coverage import coverage
 from benchmarks.surveys_data import halving_weights, mean_tables
 from benchmarks.surveys_histograms import histograms
 from benchmarks.surveys_questionnaires import questionnaires
@@ -145,6 +147,8 @@ PARTS: dict[str, tuple[str, Callable[[bool], Iterator[Line]]]] = {
     "questionnaires": ("Every statistic of a questionnaire, peers with optimal sampling too (in all at most 1.03)",
                        lambda quick: map_lines(questionnaires(quick))),
     "weights": ("Means with halving weights (at most 1.02)", weights_table),
+    "coverage": ("How often 95% intervals hold: changes, at all times, 40 values (at least 95%)",
+                 lambda quick: map_lines(coverage(quick))),
 }  # fmt: skip
 
 

@@ -4,7 +4,8 @@
 round, and the statement. `panels.read.jsonl` holds manifests with randomly changed panels, and whether Python reads
 them.
 `panels.release`, `panels.family` and `panels.apart` are a release over time, a family of such releases, and one that
-must be refused, because its members have different rounds.
+must be refused, because its members have different rounds. From `panels.chosen` people choose their ε, and
+`panels.chosen/said.json` is what Python says to somebody who has made a report with the first choice, by choice.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from forged.tools import DEVICES
 from releases import write_files
 from taskveil.client import Client, entropy
 from taskveil.client.device import Device
-from taskveil.client.families import DRAWN, FAMILY, family_manifest
+from taskveil.client.families import CHOSEN, DRAWN, FAMILY, family_manifest
 from taskveil.client.ledger import Ledger
 from taskveil.client.panels import Panel, dated
 from taskveil.client.reading import canonical, digest, read_device
@@ -67,6 +68,7 @@ def write_panels(folder: Path, count: int) -> None:
     later = Panel(reports=3, rounds=tuple(dated("2026-11-23", 7, 12)), days=7)
     for name, panels in (("panels.family", (WEEKS, WEEKS)), ("panels.apart", (WEEKS, later))):
         write_family(folder / name, panels)
+    write_chosen(folder / "panels.chosen")
 
 
 def some_panel(rng: np.random.Generator) -> Panel:
@@ -115,7 +117,7 @@ def vector(rng: np.random.Generator, *, odd: bool) -> dict[str, Any]:
         "epsilon": epsilon,
         "delta": delta,
         "joined": joined,
-        "statement": panel.statement(epsilon, joined, delta),
+        "statement": panel.statement(epsilon, joined, delta=delta),
         "day": day.isoformat(),
         "round_on": found,
     }
@@ -160,12 +162,32 @@ def write_release(home: Path) -> None:
     (home / "said.json").write_text(json.dumps(said))
 
 
-def write_family(home: Path, panels: tuple[Panel, ...]) -> None:
+def write_chosen(home: Path) -> None:
+    """A family over time from which people choose, and what its clients say after a report with the first choice, whose
+    delta is above 0; that of the second is 0."""
+    write_family(home, (WEEKS, WEEKS), CHOSEN, ("gaussian", "lattice"))
+    record, said = [0.5] * DEVICES[NAME].attributes, {}
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = (float(one.name) for one in sorted(home.iterdir()) if one.is_dir())
+        with Client.load(home, ledger=Path(folder) / "ledger", epsilon=first) as client:
+            made = [client.report(record, round=name) for name in (*WEEKS.rounds[:1], *WEEKS.rounds[3:4])]
+            assert any(made)
+        for epsilon in (first, second):
+            with Client.load(home, ledger=Path(folder) / "ledger", epsilon=epsilon, cap=100.0) as client:
+                spent = client.spent()
+                said[str(epsilon)] = [client.statement, spent.so_far, spent.planned, spent.lifetime]
+    (home / "said.json").write_text(json.dumps({"record": record, "said": said}))
+
+
+def write_family(
+    home: Path, panels: tuple[Panel, ...], kind: str = DRAWN, of: tuple[str, str] = ("lattice", "laplace_box")
+) -> None:
     """A family whose members have these panels."""
     shutil.rmtree(home, ignore_errors=True)
     members = []
     for place, panel in enumerate(panels):
-        name, device = f"member{place}", planned(DEVICES[("lattice", "laplace_box")[place]], panel)
+        device = planned(DEVICES[of[place]], panel)
+        name = f"member{place}" if kind == DRAWN else f"{device.mechanism.epsilon:.17g}"
         (home / name / "client").mkdir(parents=True)
         members.append((name, 1, write_files(home / name / "client", *pack_device(device)), device.mechanism.epsilon))
-    (home / FAMILY).write_bytes(canonical(family_manifest(DRAWN, members)))
+    (home / FAMILY).write_bytes(canonical(family_manifest(kind, members)))

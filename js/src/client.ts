@@ -91,7 +91,7 @@ export class Client {
     const files = typeof release === "string" || release instanceof URL ? await fetchFiles(release, options) : release;
     const family = isFamily(files) ? await readFamily(files, verifyKey) : single(await readDevice(files, verifyKey));
     const candidates = offered(family, options.epsilon);
-    const cap = options.cap ?? planned(candidates, null);
+    const cap = options.cap ?? planned(candidates, null, []);
     if (!(cap > 0 && Number.isFinite(cap))) fail("budget", "the cap must be a finite number above zero.");
     // Browsers may ask the person, who may never answer: the answer is noted when it comes.
     const storage = { kept: false };
@@ -132,8 +132,17 @@ export class Client {
 
   private async said(): Promise<string> {
     const words = [familyStatement(this.family, this.offered)];
-    if (this.panel) words.push(this.panel.statement(this.epsilon, (await this.drawn())?.length ?? null, this.delta));
-    return [...words, together(await this.ledger.spent(), this.cap, this.delta)].join(" ");
+    const delta = await this.largestDelta();
+    if (this.panel) words.push(this.panel.statement(this.epsilon, ...(await this.known()), delta));
+    return [...words, together(await this.ledger.spent(), this.cap, delta)].join(" ");
+  }
+
+  /** The largest δ of a report: of those to come and, if people choose, of those made with another choice. */
+  private async largestDelta(): Promise<number> {
+    const { members } = this.family;
+    if (this.offered.length === members.length) return this.delta;
+    const costs = await this.ledger.costs(this.key);
+    return Math.max(this.delta, ...members.filter(({ device }) => costs.includes(device.epsilon)).map(({ device }) => device.delta));
   }
 
   /** The planned rounds of a release over time, to ask which round a day belongs to; null if rounds are not planned. */
@@ -158,7 +167,7 @@ export class Client {
 
   /** What was spent, what the reports of this release cost in the end, and the most that all may cost. */
   async spent(): Promise<Spent> {
-    const total = planned(this.offered, await this.drawn());
+    const total = planned(this.offered, ...(await this.known()));
     const [soFar, all, lifetime] = [await this.ledger.spent(), total, this.cap].map((v) => Number(roundedUp(v))) as Three;
     return { soFar, planned: all, lifetime };
   }
@@ -214,10 +223,15 @@ export class Client {
     return panel.read(await this.ledger.drawn(this.key, () => written(panel.drawPlaces(place, system))));
   }
 
-  /** The rounds that were drawn when this device joined; null if it has not, or if rounds are not planned. */
-  private async drawn(): Promise<number[] | null> {
-    const raw = this.panel && (await this.ledger.rounds(this.key));
-    return raw === null ? null : this.panel!.read(raw);
+  /**
+   * How many rounds were drawn when this device joined, null if it has not, or if rounds are not planned; and what the reports of
+   * planned rounds cost that were made with another ε, if people choose it.
+   */
+  private async known(): Promise<[joined: number | null, others: number[]]> {
+    const { panel } = this;
+    const raw = panel && (await this.ledger.rounds(this.key));
+    if (raw === null) return [null, []];
+    return [panel!.read(raw).length, (await this.ledger.costs(this.key)).filter((cost) => cost !== this.epsilon)];
   }
 
   /** Let go of the ledger, which is otherwise held until the page is left. No report can be made afterwards. */
@@ -243,10 +257,10 @@ export class Client {
 
 type Three = [number, number, number];
 
-/** What the reports of a release cost: one, or those of all blocks that the drawn rounds are of, null before they are drawn. */
-function planned(candidates: readonly Member[], drawn: readonly number[] | null): number {
+/** What the reports of a release cost: one, or those of the `joined` blocks, null before any rounds are drawn. */
+function planned(candidates: readonly Member[], joined: number | null, others: readonly number[]): number {
   const { panel } = candidates[0]!.device;
-  return timesCost(costOf(candidates), panel ? (drawn?.length ?? panel.reports) : 1);
+  return timesCost(costOf(candidates), panel ? (joined ?? panel.reports) : 1, others);
 }
 
 const costOf = (candidates: readonly Member[]): number => Math.max(...candidates.map(({ device }) => device.epsilon));

@@ -92,8 +92,7 @@ export class Ledger {
       if (!isBudget(epsilon)) fail("budget", `a report cannot cost ε = ${epsilon}: no report was made.`);
       const [reports, totals] = [transaction.objectStore(REPORTS), transaction.objectStore(TOTALS)];
       const found: IDBRequest<Row | undefined> = reports.get([release, round]);
-      // The keys of this release: a list lies behind every text.
-      const others = block.length ? reports.getAllKeys(IDBKeyRange.bound([release], [release, []])) : null;
+      const others = block.length ? reports.getAllKeys(ofRelease(release)) : null;
       const total: IDBRequest<unknown> = totals.get(SPENT);
       const give = (): Uint8Array | null => {
         if (found.result) return found.result.bytes;
@@ -141,6 +140,14 @@ export class Ledger {
   /** The recorded report of this round, if there is one. */
   recorded(release: string, round: string): Promise<Uint8Array | null> {
     return this.look(REPORTS, [release, round], (row: Row | undefined) => row?.bytes ?? null);
+  }
+
+  /** What each recorded report of a release costs. */
+  costs(release: string): Promise<number[]> {
+    return this.durably([REPORTS], (transaction) => {
+      const rows: IDBRequest<Row[]> = transaction.objectStore(REPORTS).getAll(ofRelease(release));
+      return [rows, () => rows.result.map((row) => budget(row.epsilon))];
+    });
   }
 
   /** The budgets of all recorded reports together. */
@@ -198,6 +205,9 @@ export class Ledger {
 function strict({ durability }: IDBTransaction): void {
   if (durability !== "strict") throw new Error("this browser cannot store durably: update it");
 }
+
+/** The keys of a release: a list lies behind every text. */
+const ofRelease = (release: string): IDBKeyRange => IDBKeyRange.bound([release], [release, []]);
 
 const short = (v: number): number => Number(v.toPrecision(4));
 

@@ -10,7 +10,7 @@ import type { Json } from "./canonical.js";
 import { dateOf, DAY, moment } from "./dates.js";
 import { type Source, uniformBelow } from "./entropy.js";
 import { fail } from "./errors.js";
-import { fraction, roundUp } from "./exact.js";
+import { addUp, fraction, roundUp } from "./exact.js";
 import { need } from "./files.js";
 import { isRoundName } from "./options.js";
 import { fields, list, whole } from "./packed.js";
@@ -101,15 +101,16 @@ export class Panel {
    *
    * @param epsilon what one report costs
    * @param joined how many rounds were drawn when this device joined; null if it has not joined
+   * @param others what reports cost that were made with another ε
    * @param delta of one report
    */
-  statement(epsilon: number, joined: number | null, delta = 0): string {
+  statement(epsilon: number, joined: number | null, others: readonly number[] = [], delta = 0): string {
     const { rounds, days } = this;
     const count = joined ?? this.reports;
     const period = days > 1 ? ` (every ${days} days)` : days ? " (every day)" : "";
     if (!count) return `This device joined too late for the ${rounds.length} rounds${period} of this release and will not report.`;
     const [times, every] = count === 1 ? ["once", "this report"] : [`${count} times`, "all these reports together"];
-    const total = timesCost(epsilon, count);
+    const total = timesCost(epsilon, count, others);
     const except = delta ? `, except with probability ${chance(delta, count)}` : "";
     return (
       `You will be asked ${times} in ${rounds.length} rounds${period}. ` +
@@ -130,10 +131,15 @@ export class Panel {
 /** As the ledger stores drawn rounds: their places as decimal digits with commas. */
 export const written = (places: readonly number[]): string => places.join();
 
-/** What `count` reports cost together: the least double that is not below count · ε. */
-export function timesCost(epsilon: number, count: number): number {
+/**
+ * What `count` reports cost together, rounded up.
+ *
+ * @param epsilon what one costs
+ * @param others the costs of those of them that cost something else
+ */
+export function timesCost(epsilon: number, count: number, others: readonly number[]): number {
   const [n, d] = fraction(epsilon);
-  return roundUp(BigInt(count) * n, d);
+  return others.reduce(addUp, roundUp(BigInt(Math.max(count - others.length, 0)) * n, d));
 }
 
 /** A release's planned rounds. */

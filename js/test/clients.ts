@@ -8,7 +8,7 @@ let number = 0;
 export const fresh = (): string => `ledger-${number++}`;
 
 export const load = (name = "lattice", options: Options = {}): Promise<Client> =>
-  Client.load(files(name), { ledger: fresh(), cap: 1e6, ...options });
+  Client.load(files(name), { ledger: fresh(), cap: 1e9, ...options });
 
 export const RECORD = { a: 0.1, b: 0.2, c: 0.3, d: 0.4, e: 0.5 };
 

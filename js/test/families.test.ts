@@ -147,6 +147,6 @@ test("a family is fetched by the address of its family.json", async () => {
   });
   const client = await Client.load("https://a.example/f/family.json", { ledger: fresh() });
   expect(client.epsilon).toBe(said("drawn")["None"]![1]);
-  expect(asked.length).toBe(7);
+  expect(asked.length).toBe(9);
   expect(asked).toContain("https://a.example/f/codes/client/weights.safetensors");
 });

@@ -41,7 +41,7 @@ test(`identical draws, blocks, days and words on ${SIZE.vectors} panels`, () => 
       start: panel.start(block),
       block_rounds: panel.blockRounds(block),
       first_block: panel.firstBlock(one.place),
-      statement: panel.statement(one.epsilon, one.joined, one.delta),
+      statement: panel.statement(one.epsilon, one.joined, [], one.delta),
       round_on: roundOn(),
     };
     const { block_rounds, first_block, statement, round_on, place, start } = one;
@@ -130,7 +130,7 @@ describe("a panel", () => {
     [0.7, 9],
     [2, 0],
   ])("never states a sum too small: %d, %d times", (epsilon, count) => {
-    const total = timesCost(epsilon, count);
+    const total = timesCost(epsilon, count, []);
     expect(total).toBeGreaterThanOrEqual(epsilon * count * (1 - 2 ** -52));
     expect(total).toBeLessThanOrEqual(epsilon * count * (1 + 2 ** -50));
   });
@@ -261,8 +261,9 @@ describe("a device", () => {
     const client = await load({ ledger });
     await client.enrol(ROUNDS[0]!);
     await alter(ledger, "0,1,2");
-    for (const work of [client.report(RECORD, { round: ROUNDS[0]! }), client.spent(), client.statement, client.enrol(ROUNDS[0]!)]) {
-      await expect(work).rejects.toMatchObject({ code: "ledger", message: expect.stringContaining("no device draws") });
+    const round = ROUNDS[0]!;
+    for (const work of [() => client.report(RECORD, { round }), () => client.spent(), () => client.statement, () => client.enrol(round)]) {
+      await expect(work()).rejects.toMatchObject({ code: "ledger", message: expect.stringContaining("no device draws") });
     }
   });
 
@@ -307,6 +308,27 @@ test("members of a family have the same rounds, and one schedule", async () => {
   for (const round of ROUNDS) reports.push(await client.report(RECORD, { round }));
   expect(reports.filter((report) => report).length).toBe(3);
   expect(await client.spent()).toEqual({ soFar: 18, planned: 18, lifetime: 18 });
+});
+
+test("who chooses another ε is told what all reports cost together", async () => {
+  const { record, said } = JSON.parse(text("panels.chosen/said.json"));
+  const choices = Object.keys(said).map(Number).sort((one, other) => one - other);
+  const name = (epsilon: number): string => (Number.isInteger(epsilon) ? String(epsilon) : epsilon.toPrecision(17));
+  const family: FamilyFiles = {
+    family: read("panels.chosen/family.json"),
+    members: Object.fromEntries(choices.map((epsilon) => [name(epsilon), files(`panels.chosen/${name(epsilon)}/client`)])),
+  };
+  const ledger = fresh();
+  const first = await Client.load(family, { ledger, epsilon: choices[0]! });
+  for (const round of [ROUNDS[0]!, ROUNDS[3]!]) await first.report(record, { round });
+  for (const epsilon of choices) {
+    const client = await Client.load(family, { ledger, epsilon, cap: 100 });
+    const { soFar, planned, lifetime } = await client.spent();
+    expect([await client.statement, soFar, planned, lifetime]).toEqual(Object.entries(said).find(([key]) => Number(key) === epsilon)![1]);
+  }
+  expect(said[String(choices[1])][0]).toContain("except with probability δ"); // the first choice's: the second has none
+  // One report of the smaller ε, and two of the larger one.
+  expect(said[String(choices[1])][2]).toBeCloseTo(choices[0]! + 2 * choices[1]!, 5);
 });
 
 /** What a ledger holds of drawn rounds. */

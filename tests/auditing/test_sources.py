@@ -9,11 +9,14 @@ import time
 import numpy as np
 import pytest
 
+import families
 from auditing import exhibits, foreign, sound
 from auditing.targets import target
 from taskveil.auditing.sources import no_entropy_no_report, no_foreign_randomness, no_shared_noise
 from taskveil.client import entropy
+from taskveil.client.device import Device
 from taskveil.client.noise import discrete_laplace
+from taskveil.records.schema import Schema
 
 
 def on_urandom(X: np.ndarray) -> np.ndarray:
@@ -109,3 +112,16 @@ def test_noise_shared_by_processes() -> None:
 def test_predictable_randomness() -> None:
     assert no_foreign_randomness(target(exhibits.laplace_veil(1.0))).outcome == "held"
     assert no_foreign_randomness(target(exhibits.global_generator)).outcome == "broken"
+
+
+def _draws(*_: object) -> float:
+    return float(np.random.default_rng().random())
+
+
+def test_code_of_devices_is_searched_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a server does with tables may reach libraries that draw; whether it does depends on what is loaded."""
+    veil = families.answers()
+    monkeypatch.setattr(Schema, "for_model", _draws)
+    assert no_foreign_randomness(target(veil)).outcome == "held"
+    monkeypatch.setattr(Device, "_encode", _draws)
+    assert no_foreign_randomness(target(veil)).outcome == "broken"

@@ -120,8 +120,8 @@ def test_delta_stands_beside_epsilon(
     run("collection", "open", "noise", "--round", "1")
     run("collection", "round", "noise", "2")
     shown = run("collection", "status")
-    assert "noise: ε = 1, δ = 1e-06 for each report. A person who reported" in shown
-    assert "to 1, except with probability δ = 2e-06 (1 in 500,000))." in shown
+    assert "for each report, except with probability δ = 1e-06 (1 in 1,000,000). A person who reported" in shown
+    assert "to 1), except with probability δ = 2e-06 (1 in 500,000)." in shown
 
 
 def test_budgets_of_several_releases_add_up(folder: Path, veil: tv.Veil) -> None:

@@ -60,8 +60,8 @@ def test_a_person_who_chose_a_member_without_delta_reads_nothing_of_it(tmp_path:
 
 def test_planned_rounds_add_it_up() -> None:
     panel = Panel(reports=3, rounds=tuple("abcdefghi"), days=0)
-    assert f"(ε = 3), except with probability {chance(1e-6, 3)}." in panel.statement(1.0, None, 1e-6)
+    assert f"(ε = 3), except with probability {chance(1e-6, 3)}." in panel.statement(1.0, None, delta=1e-6)
     assert chance(1e-6, 3) == "δ = 3e-06 (1 in 333,333)"
-    assert chance(1e-6) in panel.statement(1.0, 1, 1e-6)
-    assert panel.statement(1.0, None, 0.0) == panel.statement(1.0, None)
+    assert chance(1e-6) in panel.statement(1.0, 1, delta=1e-6)
+    assert panel.statement(1.0, None, delta=0.0) == panel.statement(1.0, None)
     assert "δ" not in panel.statement(1.0, None)

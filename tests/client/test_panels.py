@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import taskveil as tv
+from taskveil.auditing.over_time import _Memory
 from taskveil.client import Client
 from taskveil.client.families import DRAWN, DeviceFamily, Member
 from taskveil.client.ledger import Ledger
@@ -20,6 +22,8 @@ from taskveil.errors import BudgetSpentError, DataError, LedgerError
 
 NAMES = tuple(f"week {number}" for number in range(1, 8))
 PANEL = Panel(reports=3, rounds=NAMES, days=0)  # blocks of 2, 2 and 3 rounds
+LAST = datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))
+"""In universal time, this moment lies in the year 10000."""
 
 
 def client(veil: tv.Veil, folder: Path, panel: Panel = PANEL, cap: float | None = None) -> Client:
@@ -38,6 +42,7 @@ def test_blocks_cut_the_rounds(count: int, total: int) -> None:
     assert [name for block in range(count) for name in panel.block_rounds(block)] == list(panel.rounds)
     sizes = Counter(blocks).values()
     assert max(sizes) - min(sizes) <= 1
+    assert panel.longest == max(sizes)
     for place in range(total):  # the blocks that have not begun before this round
         assert panel.first_block(place) == sum(panel.start(block) < place for block in range(count))
 
@@ -93,6 +98,19 @@ def test_every_round_of_a_block_is_drawn_equally_often() -> None:
         assert all(abs(counts[place] - expected) < 5.5 * expected**0.5 for place in places)
 
 
+def test_devices_that_are_often_off_report_late_in_a_block(veil: tv.Veil) -> None:
+    """Off in 60% of the rounds: in round t of a block a device of those that are due reports with 1 − 0.6^t."""
+    panel, rng, people = Panel(reports=1, rounds=NAMES[:4], days=0), np.random.default_rng(6), 4000
+    device, counts = replace(veil, panel=panel).device, np.zeros(4, dtype=int)
+    for _ in range(people):
+        with Client(device=device, release=bytes(32), ledger=_Memory(), cap=None) as one:
+            one.enrol(NAMES[0])
+            for place in np.flatnonzero(rng.random(4) >= 0.6).tolist():
+                counts[place] += one.report(np.zeros(6), round=NAMES[place]) is not None
+    expected = people / 4 * (1 - 0.6 ** np.arange(1, 5))
+    assert (np.abs(counts - expected) < 5.5 * np.sqrt(expected)).all(), counts
+
+
 def test_drawn_rounds_survive_and_are_never_drawn_twice(veil: tv.Veil, tmp_path: Path) -> None:
     with client(veil, tmp_path) as one:
         one.enrol("week 1")
@@ -135,6 +153,37 @@ def test_rounds_with_dates() -> None:
             panel.round_on(day)
     with pytest.raises(DataError, match="names without dates"):
         PANEL.round_on(date(2027, 1, 1))
+
+
+def test_a_day_is_a_date_a_time_or_a_text() -> None:
+    panel = Panel(reports=1, rounds=tuple(dated("2024-02-28", 1, 3)), days=1)
+    assert panel.rounds == ("2024-02-28", "2024-02-29", "2024-03-01")
+    for day in (date(2024, 2, 29), "2024-02-29", datetime(2024, 2, 29, 23, 59), pd.Timestamp("2024-02-29 12:00")):
+        assert panel.round_on(day) == "2024-02-29"
+    # In universal time, as browsers count: two hours ahead, the first of March begins on the day before.
+    ahead = timezone(timedelta(hours=2))
+    assert panel.round_on(datetime(2024, 3, 1, 1, 59, tzinfo=ahead)) == "2024-02-29"
+    assert panel.round_on(datetime(2024, 3, 1, 2, 0, tzinfo=ahead)) == "2024-03-01"
+    for wrong in ("2023-02-29", "tomorrow", "", None, 7, b"2024-02-29", pd.NaT, LAST):
+        with pytest.raises(DataError, match="a day is a date such as 2026-11-16"):
+            panel.round_on(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("day", "zone"),
+    [("2026-03-29", "Europe/Berlin"), ("2026-10-25", "Europe/Berlin"), ("2026-11-01", "America/New_York")],
+)
+def test_days_of_23_and_25_hours_have_one_round(day: str, zone: str) -> None:
+    """Clocks change on this day: every time of it, and no other, belongs to the round of the day."""
+    first = date.fromisoformat(day) - timedelta(days=1)
+    panel = Panel(reports=1, rounds=tuple(dated(first.isoformat(), 1, 3)), days=1)
+    found = Counter(
+        panel.round_on(moment.to_pydatetime().replace(tzinfo=None))
+        for moment in pd.date_range(first, periods=72 * 4, freq="15min", tz=zone)
+        if moment.date() <= first + timedelta(days=2)
+    )
+    assert set(found) == set(panel.rounds)
+    assert found[day] in (23 * 4, 25 * 4)
 
 
 @pytest.mark.parametrize(

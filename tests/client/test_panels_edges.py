@@ -8,10 +8,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import taskveil as tv
-from families import chosen, drawn
+from families import chosen, drawn, means, people
 from panels import RELEASE, answered, coin, small_panel, state_of
 from taskveil.client import Client, Ledger
 from taskveil.client.panels import Panel
@@ -92,6 +93,18 @@ def test_other_releases_in_the_ledger_count_against_the_cap(tmp_path: Path) -> N
         assert one.spent().so_far == one.spent().lifetime
 
 
+def test_a_second_year_needs_a_larger_cap(tmp_path: Path) -> None:
+    """The cap counts what the first release spent: by default nothing is left for the next."""
+    for release, cap in ((RELEASE, None), (b"n" * 32, None), (b"n" * 32, 4 * EPSILON)):
+        with client(tmp_path / "l", small_panel(2, 2), cap=cap, release=release) as one:
+            if release != RELEASE and cap is None:
+                with pytest.raises(BudgetSpentError):
+                    answered(one, 0, 1)
+                continue
+            assert None not in [answered(one, place, 1) for place in range(2)]
+            assert one.spent() == one.spent().lifetime
+
+
 def made_in_the_first_block(ledger: Path, copies: Path) -> int:
     """Joins, copies the ledger and reports in the first block; the round of the report."""
     shutil.copy2(ledger, copies / "empty")
@@ -160,8 +173,35 @@ def test_the_choice_in_a_family_does_not_give_a_second_schedule(tmp_path: Path) 
         assert places(high) == first
         again = [high.report([0.5, 0.5], round=str(place)) for place in range(4)]
         assert again == made
+        # What is planned, and said, counts the report that was made with another ε.
+        assert (high.spent(), high.spent().planned) == (0.5, 2.5)
+        assert "asked 2 times in 8 rounds" in high.statement
+        assert "odds of at most 12.2 to 1 (ε = 2.5)" in high.statement
         assert [high.report([0.5, 0.5], round=str(place)) for place in range(4, 8)].count(None) == 3
-        assert high.spent() == 2.5
+        assert high.spent() == high.spent().planned == 2.5
+    with Client.load(tmp_path / "family", ledger=tmp_path / "l", epsilon=1.0) as other:
+        assert other.spent() == other.spent().planned == 2.5
+        assert "12.2 to 1 (ε = 2.5)" in other.statement
+
+
+@pytest.mark.parametrize("panel", [PANEL, None], ids=["planned", "not planned"])
+def test_who_chooses_another_member_is_told_the_delta_of_earlier_reports(tmp_path: Path, panel: Panel | None) -> None:
+    """A report with δ above 0, and then the choice of a member with δ = 0: the exception stays in the statement."""
+    box = tv.Box([0, 0], [1, 1])
+    noisy = tv.design(people(), tv.LinearTask(np.ones((1, 2))), epsilon=1.0, delta=1e-6, method="gaussian", domain=box)
+    members = {1.0: replace(noisy, panel=panel), 2.0: replace(means(2.0), panel=panel)}
+    tv.Family.of_budgets(members).save(tmp_path / "family")
+    assert members[1.0].guarantee.delta > 0 == members[2.0].guarantee.delta
+    with Client.load(tmp_path / "family", ledger=tmp_path / "l", epsilon=2.0, cap=9.0) as pure:
+        assert "δ" not in pure.statement
+        pure.report([0.5, 0.5], round="0")
+        assert "δ" not in pure.statement
+    with Client.load(tmp_path / "family", ledger=tmp_path / "m", epsilon=1.0, cap=9.0) as first:
+        assert any(first.report([0.5, 0.5], round=str(place)) is not None for place in (0, 3))
+    with Client.load(tmp_path / "family", ledger=tmp_path / "m", epsilon=2.0, cap=9.0) as pure:
+        assert pure.delta == 0
+        assert "adds δ = 1e-06 (1 in 1,000,000) to the probability" in pure.statement
+        assert ("(ε = 3), except with probability δ = 2e-06" in pure.statement) == (panel is not None)
 
 
 def test_a_drawn_family_pays_the_largest_epsilon_for_every_report(tmp_path: Path) -> None:

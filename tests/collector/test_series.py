@@ -83,6 +83,16 @@ def test_a_release_opens_with_the_planned_round_of_today(tmp_path: Path) -> None
         assert asked.store.releases()[0].current == "one"
 
 
+@pytest.mark.parametrize("name", ["2026/W47", "-2", "..", "two\nlines"])
+def test_a_release_with_a_round_that_cannot_be_opened_is_refused(tmp_path: Path, name: str) -> None:
+    """Devices would make reports in it, and the collector could not take them."""
+    replace(small_veil(), panel=replace(PANEL, rounds=("one", "two", name))).save(tmp_path / "planned")
+    with running(tmp_path) as asked:
+        with pytest.raises(DataError, match="a round's name is"):
+            register(asked.store, tmp_path / "planned")
+        assert asked.store.releases() == ()
+
+
 def test_a_person_spends_one_report_in_each_block_so_far(told: tuple[Asked, tv.Veil]) -> None:
     asked, veil = told
     epsilon = veil.guarantee.epsilon

@@ -63,6 +63,9 @@ def test_rounds_have_numbers_names_or_dates() -> None:
     assert tv.OverTime(lifetime=1.0, rounds=3).names == ("1", "2", "3")
     named = tv.OverTime(lifetime=1.0, rounds=["spring", "autumn"])
     assert (named.names, named.total, named.panel(1).days) == (("spring", "autumn"), 2, 0)
+    array = tv.OverTime(lifetime=1.0, rounds=np.array(named.names))  # type: ignore[arg-type]
+    assert array == named
+    assert {type(name) for name in array.names} == {str}
     expected = ("2026-12-28", "2027-01-04")
     for start in ("2026-12-28", "20261228", date(2026, 12, 28), datetime(2026, 12, 28, 9)):
         dated = tv.OverTime(lifetime=1.0, rounds=2, start=start)
@@ -76,11 +79,13 @@ def test_rounds_have_numbers_names_or_dates() -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "said"),
     [
-        ({"lifetime": 0.0}, BudgetError, "above zero"),
+        ({"lifetime": 0.0}, BudgetError, "lifetime must be a finite number above zero"),
         ({"lifetime": math.inf}, BudgetError, "above zero"),
-        ({"lifetime": "four"}, BudgetError, "must be a number"),
+        ({"lifetime": True}, BudgetError, "got True"),
+        ({"lifetime": "four"}, BudgetError, "lifetime must be a number"),
         ({"per_report": 4.5}, BudgetError, "costs more than the lifetime of 4"),
-        ({"per_report": -1}, BudgetError, "above zero"),
+        ({"per_report": 4.0000001}, BudgetError, "4.0000001 costs more than the lifetime of 4"),
+        ({"per_report": -1}, BudgetError, "per_report must be a finite number above zero"),
         ({"rounds": 0}, DataError, "between 1 and 32,768 rounds"),
         ({"rounds": 10**12}, DataError, "between 1 and 32,768 rounds"),
         ({"rounds": True}, DataError, "how many rounds"),
@@ -88,6 +93,8 @@ def test_rounds_have_numbers_names_or_dates() -> None:
         ({"rounds": 2.5}, DataError, "how many rounds"),
         ({"rounds": ["a", "a"]}, DataError, "a name of its own"),
         ({"rounds": ["a", 2]}, DataError, "are texts"),
+        ({"rounds": {"a", "b"}}, DataError, "a list of their names"),  # the order of a set is not its own
+        ({"rounds": {"a": 1, "b": 2}}, DataError, "a list of their names"),
         ({"rounds": [f"{'é' * 400}{number}" for number in range(400)]}, DataError, "too long for a release"),
         ({"rounds": ["a"], "start": "2026-01-01"}, DataError, "pass one"),
         ({"start": "tomorrow"}, DataError, "begin on a date"),
@@ -95,6 +102,8 @@ def test_rounds_have_numbers_names_or_dates() -> None:
         ({"start": "9999-12-01"}, DataError, "begin on a date"),
         ({"days": 0}, DataError, "1 or more"),
         ({"days": 1.5}, DataError, "1 or more"),
+        ({"days": 1}, DataError, "pass start too"),
+        ({"days": 1, "rounds": ["a", "b"]}, DataError, "pass start too"),
     ],
 )
 def test_budgets_that_cannot_be_kept_are_refused(wrong: dict[str, Any], error: type[Exception], said: str) -> None:

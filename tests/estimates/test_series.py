@@ -160,6 +160,38 @@ def test_changes_hold_when_the_same_people_answer_the_opposite() -> None:
     assert opposite_answers(0.95, collections, different_people=True) > most
 
 
+def test_changes_are_refused_in_words() -> None:
+    """ "no" is not False: the intervals would be those of different people."""
+    now, then = (tv.estimate(VEIL, ROUNDS[name]) for name in NAMES[:2])
+    with pytest.raises(DataError, match="different_people is True or False, got 'no'"):
+        now.minus(then, different_people="no")  # type: ignore[arg-type]
+    series = tv.estimate(VEIL, ROUNDS)
+    with pytest.raises(DataError, match="the estimate of another round, got Series"):
+        now.minus(series)  # type: ignore[arg-type]
+    for name in ("2027-02-01", 1, [NAMES[0]], None):
+        with pytest.raises(DataError, match="there is no round"):
+            series.minus(name, NAMES[0])  # type: ignore[arg-type]
+
+
+def test_reports_of_all_rounds_are_about_the_people_who_take_part() -> None:
+    """Four reports of each of 300 people, whose values do not change, and who are a sample of a population of halves:
+    intervals of all reports hold for these people, and hardly more than two in three for the population."""
+    collections, rng = 250, np.random.default_rng(8)
+    most = int(binom.isf(FALSE_ALARM, collections, 0.05))
+    table = pd.DataFrame({"value": ["yes", "no"] * 50})
+    veil = tv.design(table, tv.SurveyTask(), epsilon=tv.OverTime(lifetime=32.0, rounds=4, per_report=8.0))
+    missed = np.zeros(3, dtype=int)
+    for _ in range(collections):
+        values = rng.random(300) < 0.5
+        reports = veil.privatize(pd.DataFrame({"value": np.where(np.tile(values, 4), "yes", "no")}))
+        every, one = (tv.estimate(veil, some).shares["value"]["yes"] for some in (reports, reports[:300]))
+        truths = (values.mean(), every), (0.5, every), (0.5, one)
+        missed += [not row.low <= truth <= row.high for truth, row in truths]
+    of_these, of_population, of_population_in_a_round = missed
+    assert max(of_these, of_population_in_a_round) <= most
+    assert of_population > most
+
+
 def test_a_change_within_a_block_is_of_different_people() -> None:
     series = tv.estimate(VEIL, ROUNDS | {NAMES[5]: ROUNDS[NAMES[0]]})
     assert [series.are_apart(NAMES[0], other) for other in NAMES[:6]] == [False, True, True, True, False, False]

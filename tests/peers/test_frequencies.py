@@ -18,7 +18,7 @@ from taskveil.peers.frequencies import (
     all_frequencies,
     best_frequencies,
 )
-from taskveil.veil.likelihood import likeliest_shares
+from taskveil.peers.likelihood import likeliest_shares
 
 PEOPLE, TIMES = 1_000, 300
 """Of one collection, and how many collections: the mean of their total squared errors is known to about 5%."""

@@ -329,6 +329,8 @@ def test_what_nobody_stated_is_not_stated() -> None:
     "wrong",
     [
         {"rounds": 0},
+        {"rounds": 10**400},
+        {"people": 10**400},
         {"rounds": 2.5},
         {"rounds": True},
         {"people": 0},

@@ -47,6 +47,14 @@ def test_margins_are_those_of_the_people_who_report_in_a_round() -> None:
         assert row["share_of_range"] == pytest.approx(other["share_of_range"])
 
 
+def test_blocks_of_two_lengths_count_the_people_of_the_longer_one() -> None:
+    """Three rounds and two reports: a block of one round, in which all report, and one of two, in which half do."""
+    veil = survey(tv.OverTime(lifetime=3.0, rounds=3, per_report=1.5))
+    content = tv.dossier(veil, people=2_001).content
+    assert content["crowd"][0]["reports"] == 1_000
+    assert "of whom about 1,000 report in a round" in content["utility"][0]["words"]
+
+
 def test_a_smaller_cap_stops_devices_early() -> None:
     page = Reader(tv.dossier(survey(), cap=2.0).html()).text
     assert "1 of 52 rounds: ε = 2" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,20 @@ def test_a_plan_over_time_counts_the_people_who_report_in_a_round() -> None:
     assert "lifetime ε = 4 in 52 rounds" in repr(plan)
     with pytest.raises(BudgetError, match="the plan has no lifetime ε = 2 in 52 rounds, only ε = 1, lifetime ε = 4 by"):
         plan.row("hours", tv.OverTime(lifetime=2.0, rounds=52))
+
+
+@pytest.mark.parametrize(("reports", "rounds", "longest"), [(2, 3, 2), (5, 52, 11), (40, 52, 2), (52, 52, 1)])
+def test_margins_hold_in_every_round_if_blocks_have_two_lengths(reports: int, rounds: int, longest: int) -> None:
+    """Half of the people report in the last rounds of three with r = 2, and not two thirds."""
+    over_time = tv.OverTime(lifetime=float(reports), rounds=rounds, per_report=1.0)
+    row = tv.plan(SCHEMA, tv.SurveyTask(), people=10, epsilons=[over_time]).row("hours", over_time)
+    panel = over_time.panel(reports)
+    everybody = replace(row, over_time=None)
+    for block in range(reports):
+        people = 10_000 / len(panel.block_rounds(block))
+        assert everybody.margin(people) <= row.margin(10_000) * (1 + 1e-12)  # type: ignore[arg-type]
+    assert row.margin(10_000) == pytest.approx(everybody.margin(10_000) * math.sqrt(longest))
+    assert row.people(row.margin(10_000)) == pytest.approx(10_000, abs=1)
 
 
 def test_planned_margins_of_rounds_and_changes_agree_with_real_ones(tmp_path: Path) -> None:

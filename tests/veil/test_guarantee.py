@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from taskveil.client.promise import statement
@@ -14,7 +15,7 @@ def test_the_statement_is_the_one_devices_show() -> None:
     assert promise.statement == statement(2.0, 1e-9, "By counting.")
 
 
-@pytest.mark.parametrize("wrong", [0, -1.0, math.nan, math.inf, "much", None, [1.0, 2.0]])
+@pytest.mark.parametrize("wrong", [0, -1.0, math.nan, math.inf, "much", None, [1.0, 2.0], True, np.True_])
 def test_what_is_no_budget(wrong: object) -> None:
     with pytest.raises(BudgetError, match="epsilon"):
         as_epsilon(wrong)

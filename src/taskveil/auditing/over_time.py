@@ -97,6 +97,9 @@ class _Memory(Ledger):
     def recorded(self, release: bytes, round: str) -> bytes | None:
         return self._made.get((release, round), (0.0, None))[1]
 
+    def costs(self, release: bytes) -> list[float]:
+        return [cost for (own, _), (cost, _) in self._made.items() if own == release]
+
     @property
     def spent(self) -> float:
         return math.fsum(cost for cost, _ in self._made.values())

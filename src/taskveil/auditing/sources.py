@@ -385,7 +385,7 @@ FAILURES: tuple[Failure, ...] = ("failed", "came short", "failed half way")
 def no_foreign_randomness(target: Target) -> Check:
     """Whether neither np.random nor random can be reached from the code that makes reports."""
     veil = target.veil
-    roots = [target.call] if veil is None else [veil.mechanism, veil.encoder, veil.schema]
+    roots = [target.call if veil is None else veil.device]
     found = foreign_randomness(*roots)
     detail = f"Predictable randomness is within reach: {', '.join(found[:3])}." if found else "None is within reach."
     return Check.of("no np.random, no random", detail, held=not found)

@@ -25,7 +25,7 @@ from taskveil.cli.serving import (
     parts,
     settings_of,
 )
-from taskveil.client.promise import beside, chance, rounded_up
+from taskveil.client.promise import chance, rounded_up
 from taskveil.collector.store.rows import SHOWN_ID_DIGITS
 from taskveil.errors import DataError
 
@@ -106,19 +106,19 @@ def _totals(known: Sequence[tuple[StoredRelease, Guarantee, Panel | None]]) -> l
     from taskveil.collector.releases import Together, in_all, so_far
 
     def spent(total: Together) -> str:
-        exception = f", except with probability {chance(total.delta)}" if total.delta else ""
-        return f"ε = {rounded_up(total.epsilon)} (odds of at most {total.odds} to 1{exception})"
+        odds = f"ε = {rounded_up(total.epsilon)} (odds of at most {total.odds} to 1)"
+        return odds + (f", except with probability {chance(total.delta)}" if total.delta else "")
 
     def many(count: int, noun: str) -> str:
         return f"{count} {noun}{'' if count == 1 else 's'}"
 
     lines = []
     for release, one, panel in known:
-        cost = one.epsilon, one.delta
-        now, planned = Together.of([(*cost, *so_far(release, panel))]), in_all(release, panel)
-        line = f"{release.name}: ε = {rounded_up(one.epsilon)}{beside(one.delta)} for each report. "
+        now, planned = Together.of([(one, *so_far(release, panel))]), in_all(release, panel)
+        exception = f", except with probability {chance(one.delta)}" if one.delta else ""
+        line = f"{release.name}: ε = {rounded_up(one.epsilon)} for each report{exception}. "
         if panel is not None:
-            whole = Together.of([(*cost, len(panel.rounds), panel.reports)])
+            whole = Together.of([(one, len(panel.rounds), panel.reports)])
             line += f"A person makes at most {many(whole.reports, 'report')} in {many(whole.rounds, 'planned round')}, "
             line += f"in total {spent(whole)}; in {many(now.rounds, 'round')} so far at most "
             line += f"{many(now.reports, 'report')}, {spent(now)}."
@@ -126,10 +126,10 @@ def _totals(known: Sequence[tuple[StoredRelease, Guarantee, Panel | None]]) -> l
             rounds = "its round" if release.had == 1 else f"each of its {release.had} rounds"
             line += f"A person who reported in {rounds} spent {spent(now)}."
             if planned is not None:
-                line += f" The {planned[0]} planned rounds add up to {spent(Together.of([(*cost, *planned)]))}."
+                line += f" The {planned[0]} planned rounds add up to {spent(Together.of([(one, *planned)]))}."
         lines.append(line)
     if len(known) > 1:
-        total = Together.of((one.epsilon, one.delta, *so_far(release, panel)) for release, one, panel in known)
+        total = Together.of((one, *so_far(release, panel)) for release, one, panel in known)
         lines.append(
             f"Budgets of different releases add up too: a person who reported as often as possible in all of them "
             f"spent {spent(total)}."

@@ -14,7 +14,7 @@ from taskveil.client.device import Device
 from taskveil.client.families import DeviceFamily, draw, family_statement, load_family, single
 from taskveil.client.latent_encoders import Function
 from taskveil.client.ledger import RESTORE, Ledger, default_path
-from taskveil.client.panels import Panel, times_cost
+from taskveil.client.panels import Panel, times_cost, together_cost
 from taskveil.client.promise import rounded_up, together
 from taskveil.client.signatures import read_key
 from taskveil.client.values import LONGEST_TEXT
@@ -157,10 +157,12 @@ class Client:
 
         It comes from the mechanism and the ledger, not from the release's text.
         """
-        words = [family_statement(self._family, self._offered), together(self.ledger.spent, self.cap, self.delta)]
+        delta = self._largest_delta()
+        words = [family_statement(self._family, self._offered), together(self.ledger.spent, self.cap, delta)]
         if self.panel is not None:
             places = self._drawn()
-            words.insert(1, self.panel.statement(self.epsilon, None if places is None else len(places), self.delta))
+            joined = None if places is None else len(places)
+            words.insert(1, self.panel.statement(self.epsilon, joined, self._others(), delta))
         return " ".join(words)
 
     def enrol(self, round: str | int) -> None:
@@ -234,8 +236,22 @@ class Client:
         """
         count = 1 if self.panel is None else self.panel.reports
         places = None if self.panel is None else self._drawn()
-        planned = times_cost(self.epsilon, count if places is None else len(places))
+        planned = together_cost(self.epsilon, count if places is None else len(places), self._others())
         return Spent(self.ledger.spent, planned, self.cap)
+
+    def _largest_delta(self) -> float:
+        """The largest δ of a report: of those to come and, if people choose, of those made with another choice."""
+        if len(self._offered) == len(self._family.members):
+            return self.delta
+        costs = self.ledger.costs(self.release)
+        made = (member for member in self._family.members if member.epsilon in costs)
+        return max([self.delta, *(member.device.mechanism.delta for member in made)])
+
+    def _others(self) -> list[float]:
+        """What the reports of planned rounds cost that were made with another ε, if people choose it."""
+        if self.panel is None:
+            return []
+        return [cost for cost in self.ledger.costs(self.release) if cost != self.epsilon]
 
     def _join(self, panel: Panel, place: int) -> tuple[int, ...]:
         """The rounds that were drawn when this device joined; if it has not, it joins in the round at `place`."""

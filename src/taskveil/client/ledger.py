@@ -208,6 +208,17 @@ class Ledger:
 
         return self._alone(look)
 
+    def costs(self, release: bytes) -> list[float]:
+        """What each recorded report of a `release` cost."""
+
+        def listed(connection: sqlite3.Connection) -> list[float]:
+            with self._explained():
+                self._budgets(connection)  # all of them are budgets, or there is an error
+                rows = connection.execute("SELECT epsilon FROM reports WHERE release = ?", (release,)).fetchall()
+            return [float(cost) for (cost,) in rows]
+
+        return self._alone(listed)
+
     @property
     def spent(self) -> float:
         """The sum of the budgets of all recorded reports."""

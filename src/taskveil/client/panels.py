@@ -37,9 +37,11 @@ This module ships to devices: numpy and the standard library only.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
+from typing import Any
 
 from taskveil.client import entropy
 from taskveil.client.promise import chance, rounded_up, times_as_likely
@@ -97,6 +99,11 @@ class Panel:
         """The block that a round belongs to."""
         return ((place + 1) * self.reports - 1) // len(self.rounds)
 
+    @property
+    def longest(self) -> int:
+        """How many rounds the longest block has: one person in so many reports in each of its rounds."""
+        return longest_block(self.reports, len(self.rounds))
+
     def block_rounds(self, block: int) -> tuple[str, ...]:
         """The names of the rounds of a block."""
         return self.rounds[self.start(block) : self.start(block + 1)]
@@ -110,14 +117,20 @@ class Panel:
         """The first block that has not begun before a round: with it, a device that joins in this round begins."""
         return -(-place * self.reports // len(self.rounds))
 
-    def round_on(self, day: date) -> str:
-        """The round that a day belongs to; a DataError outside of all rounds, or if rounds have no dates."""
+    def round_on(self, day: date | str) -> str:
+        """The round that a day belongs to; a DataError outside of all rounds, or if rounds have no dates.
+
+        Args:
+            day: a date, or text such as "2026-11-16". Of a time with a time zone, the day in universal time, as in
+                browsers; clocks that change for summer do not matter then. Of a time without one, its own day.
+        """
         if not self.days:
             raise DataError("the rounds of this release have names without dates: name the round.")
-        place = (day - date.fromisoformat(self.rounds[0])).days // self.days
+        asked = _day(day)
+        place = (asked - date.fromisoformat(self.rounds[0])).days // self.days
         if not 0 <= place < len(self.rounds):
             raise DataError(
-                f"no round is planned for {day}: the first begins on {self.rounds[0]}, and the last takes "
+                f"no round is planned for {asked}: the first begins on {self.rounds[0]}, and the last takes "
                 f"{self.days} days from {self.rounds[-1]} on."
             )
         return self.rounds[place]
@@ -144,12 +157,13 @@ class Panel:
             pass
         raise LedgerError("the ledger was altered: it holds drawn rounds that no device draws. No report was made.")
 
-    def statement(self, epsilon: float, joined: int | None, delta: float = 0.0) -> str:
+    def statement(self, epsilon: float, joined: int | None, others: Sequence[float] = (), delta: float = 0.0) -> str:
         """What all reports of one person reveal together, in words.
 
         Args:
             epsilon: what one report costs.
             joined: how many rounds were drawn when this device joined; None if it has not joined.
+            others: what reports cost that were made with another ε.
             delta: of one report.
         """
         count = self.reports if joined is None else joined
@@ -162,7 +176,7 @@ class Panel:
         when = "When you join, the device draws" if joined is None else "When you joined, the device drew"
         times = "once" if count == 1 else f"{count} times"
         every = "this report" if count == 1 else "all these reports together"
-        total = times_cost(epsilon, count)
+        total = together_cost(epsilon, count, others)
         exception = f", except with probability {chance(delta, count)}" if delta else ""
         return (
             f"You will be asked {times} in {len(self.rounds)} rounds{period}. {when} the rounds at random, before it "
@@ -173,10 +187,28 @@ class Panel:
         )
 
 
+def longest_block(reports: int, rounds: int) -> int:
+    """How many rounds the longest block has, if so many rounds are cut into `reports` blocks."""
+    return -(-rounds // reports)
+
+
 def times_cost(epsilon: float, count: int) -> float:
     """What `count` reports cost together: the least double that is not below count · ε."""
     total = count * epsilon
     return total if math.fsum([*[epsilon] * count, -total]) <= 0 else math.nextafter(total, math.inf)
+
+
+def together_cost(epsilon: float, count: int, others: Sequence[float] = ()) -> float:
+    """What `count` reports cost together, of which some cost something else than `epsilon`; never below the sum.
+
+    Args:
+        epsilon: what each of the rest costs.
+        count: how many there are in all.
+        others: the costs of those that are not `epsilon`.
+    """
+    parts = [times_cost(epsilon, max(count - len(others), 0)), *others]
+    total = math.fsum(parts)
+    return total if math.fsum([*parts, -total]) <= 0 else math.nextafter(total, math.inf)
 
 
 def dated(first: str, days: int, count: int) -> list[str]:
@@ -186,6 +218,16 @@ def dated(first: str, days: int, count: int) -> list[str]:
         return [(start + timedelta(days=days * place)).isoformat() for place in range(count)]
     except (ValueError, OverflowError) as error:
         raise DataError(f"rounds begin on a date such as 2026-11-16, got {first!r}: {error}.") from None
+
+
+def _day(given: Any) -> date:
+    """The day of a date, a time or a text."""
+    try:
+        if isinstance(given, datetime) and given.tzinfo is not None:
+            given = given.astimezone(UTC)
+        return date(given.year, given.month, given.day) if isinstance(given, date) else date.fromisoformat(given)
+    except (TypeError, ValueError, OverflowError):  # "no time" of a table is a date too, and its year no number
+        raise DataError(f"a day is a date such as 2026-11-16, got {given!r}.") from None
 
 
 def _length(name: str) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -129,6 +130,20 @@ def merged(id: str, members: Sequence[StoredRelease]) -> StoredRelease:
     )
 
 
+class ReportCost(Protocol):
+    """The (ε, δ) of one report."""
+
+    @property
+    def epsilon(self) -> float:
+        """Its ε."""
+        ...
+
+    @property
+    def delta(self) -> float:
+        """The probability with which ε may fail."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Together:
     """What a person has spent at most in so many rounds."""
@@ -139,20 +154,20 @@ class Together:
     epsilon: float
     """The sum of the budgets, rounded up."""
     delta: float
-    """The sum of the probabilities with which the budgets may not hold, rounded up; at most 1."""
+    """The sum of the probabilities with which they may fail, rounded up."""
     odds: str
     """Even odds between two people's records become odds of at most this to 1."""
 
     @classmethod
-    def of(cls, spent: Iterable[tuple[float, float, int, int]]) -> Together:
-        """The total of several releases: of each the ε and the δ of one report, the number of its rounds, and how many
+    def of(cls, spent: Iterable[tuple[ReportCost, int, int]]) -> Together:
+        """The total of several releases: of each the budget of one report, the number of its rounds, and how many
         reports a person made in these at most."""
         each = list(spent)
-        total = round_up(sum((Fraction(epsilon) * reports for epsilon, _, _, reports in each), Fraction(0)))
+        total = round_up(sum((Fraction(one.epsilon) * reports for one, _, reports in each), Fraction(0)))
         delta = round_up(
-            min(sum((Fraction(delta) * reports for _, delta, _, reports in each), Fraction(0)), Fraction(1))
+            min(sum((Fraction(one.delta) * reports for one, _, reports in each), Fraction(0)), Fraction(1))
         )
-        rounds, reports = sum(one[2] for one in each), sum(one[3] for one in each)
+        rounds, reports = sum(one[1] for one in each), sum(one[2] for one in each)
         return cls(rounds=rounds, reports=reports, epsilon=total, delta=delta, odds=times_as_likely(total))
 
 
@@ -299,6 +314,9 @@ def register(
 
 def _add(store: Store, veil: Veil, files: Mapping[str, bytes], name: str, first: str | None) -> None:
     scores, round = _scores(veil), round_name(first_round(veil.panel) if first is None else first, veil.panel)
+    for planned in () if veil.panel is None else veil.panel.rounds:
+        # A round that cannot be opened would take the reports of nobody, and devices would spend their budget on it.
+        round_name(planned, veil.panel)
     counted = scores is not None and scores.listed
     store.add_release(veil.release_id, name=name, counted=counted, files=files, round=round)
 
@@ -342,7 +360,7 @@ def first_round(panel: Panel | None) -> str:
     if panel is None:
         return "0"
     try:
-        return panel.round_on(date.today())
+        return panel.round_on(datetime.now(UTC))  # as browsers count
     except DataError:
         return panel.rounds[0]
 

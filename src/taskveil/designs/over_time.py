@@ -19,7 +19,7 @@ import json
 import math
 import warnings
 from bisect import bisect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -73,7 +73,7 @@ class OverTime:
     days: int = 7
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lifetime", as_epsilon(self.lifetime))
+        object.__setattr__(self, "lifetime", as_epsilon(self.lifetime, "lifetime"))
         if not isinstance(self.days, Integral) or isinstance(self.days, bool) or self.days < 1:
             raise DataError(f"a round takes a whole number of days, 1 or more; got days={self.days!r}.")
         if self.start is not None:
@@ -81,15 +81,19 @@ class OverTime:
                 raise DataError(f"start is the day of the first round, such as '2026-11-16'; got {self.start!r}.")
             object.__setattr__(self, "start", str(self.start)[:10] if isinstance(self.start, date) else self.start)
         if not isinstance(self.rounds, Integral) or isinstance(self.rounds, bool):
-            if isinstance(self.rounds, str | bool) or not isinstance(self.rounds, Iterable):
+            # The order of a set is another one in the next process.
+            if isinstance(self.rounds, str | bool | Set | Mapping) or not isinstance(self.rounds, Iterable):
                 raise DataError(
                     f"rounds is how many rounds are planned, or a list of their names; got {self.rounds!r}."
                 )
-            object.__setattr__(self, "rounds", tuple(self.rounds))
-            if not all(isinstance(name, str) for name in self.names):
+            given = tuple(self.rounds)
+            if not all(isinstance(name, str) for name in given):
                 raise DataError("the names of rounds are texts.")
+            object.__setattr__(self, "rounds", tuple(map(str, given)))
             if self.start is not None:
                 raise DataError("rounds have names of their own, or are named after dates from start on: pass one.")
+        if self.start is None and self.days != 7:
+            raise DataError(f"days={self.days} counts from the day of the first round: pass start too.")
         # A release lists the names, in a manifest of limited size. Each takes a line.
         most = MOST_MANIFEST // 32
         if not 1 <= self.total <= most:
@@ -98,10 +102,10 @@ class OverTime:
         if len(json.dumps(self.names, indent=1)) > MOST_MANIFEST // 2:
             raise DataError("the names of the rounds are too long for a release: give shorter ones.")
         if self.per_report is not None:
-            object.__setattr__(self, "per_report", as_epsilon(self.per_report))
+            object.__setattr__(self, "per_report", as_epsilon(self.per_report, "per_report"))
             if self.reports == 0:
                 raise BudgetError(
-                    f"one report of ε = {self.per_report:g} costs more than the lifetime of {self.lifetime:g}."
+                    f"one report of ε = {self.per_report:.12g} costs more than the lifetime of {self.lifetime:.12g}."
                 )
 
     def __repr__(self) -> str:

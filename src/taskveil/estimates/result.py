@@ -195,6 +195,10 @@ class Estimate:
             >>> [row.name for row in now.minus(then)["attributes"]]
             ['x0', 'x1']
         """
+        if not isinstance(earlier, Estimate):
+            raise DataError(f"earlier is the estimate of another round, got {type(earlier).__name__}.")
+        if not isinstance(different_people, bool):
+            raise DataError(f"different_people is True or False, got {different_people!r}.")
         if self.confidence != earlier.confidence:
             raise DataError("both rounds need the same confidence: estimate them again with the same confidence=.")
         found = {}

@@ -84,7 +84,8 @@ class Series:
     of their probabilities, whether or not they depend on each other. T is fixed before the first round, so that this
     holds for the line after any number of rounds: rounds without an interval cannot miss. With `anytime`, each
     interval holds at all times at once, and so does the line while reports still arrive. As the other measured rows,
-    a row describes the people whose devices drew the round, a random sample of all who take part.
+    a row describes the people who report in the round: those whose devices drew it, a random sample of all who take
+    part, without devices that were off, and with those that were off in an earlier drawn round of the block.
 
     Example:
         >>> import numpy as np, taskveil as tv
@@ -194,7 +195,7 @@ class Series:
           limits that hold at all times.
         """
         for name in (round, earlier):
-            if name not in self.counts:
+            if not isinstance(name, str) or name not in self.counts:
                 raise DataError(f"there is no round {name!r} in this series.")
         apart = self.are_apart(round, earlier) and not self.anytime
         each = self.confidence if apart else (1.0 + self.confidence) / 2

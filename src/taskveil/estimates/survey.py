@@ -28,8 +28,8 @@ from taskveil.veil.surveys import OTHER
 
 CONSISTENT = (
     "Shares are projected: those of a field are at least 0 and add up to 1, and cross-tables add up to them. This "
-    "biases single shares, small ones upwards and others downwards. Histograms have the likeliest shares, slightly "
-    "smoothed. The intervals are those of the unbiased shares."
+    "biases single shares, small ones upwards and others downwards. Histograms have smooth shares that fit the "
+    "unbiased ones. The intervals are those of the unbiased shares."
 )
 TITLES = {"means": "Means", "missing": "Missing values", "others": "Rows of other releases"}
 

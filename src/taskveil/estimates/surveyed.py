@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from taskveil.arrays import Floats, Integers
 from taskveil.errors import DataError
 from taskveil.estimates import drift
 from taskveil.estimates.condensing import condensed
+from taskveil.estimates.density import smooth_shares
 from taskveil.estimates.measured import FEWEST_COMPARED, WITHOUT_VOLUNTEERS, Rule, moved_rows
 from taskveil.estimates.result import SURVEYED
 from taskveil.estimates.rows import Row
@@ -24,13 +24,14 @@ from taskveil.estimates.survey_statistics import QuestionPart, Statistic, statis
 from taskveil.estimates.words import word_rows
 from taskveil.veil import Veil
 from taskveil.veil.channels import channel_of
-from taskveil.veil.likelihood import levelled, likeliest_shares
 from taskveil.veil.surveys import OTHER, Question, columns_of, questions
 from taskveil.veil.volunteers import missing_in
 
 RARE = "There may be too few people for these means and shares, which stay unknown: {}."
 COMPARED = ("means", "shares", "missing")
 """Kinds of rows that the volunteers' sums are compared with."""
+MOST_FITTED = 256
+"""Bins whose shares are made smooth together: with so many, that takes about a second."""
 Candidates = Mapping[str, Sequence[Any]]
 
 
@@ -92,29 +93,39 @@ class Survey:
         ratio = float(question.prior @ part.value) / max(float(question.prior @ weight), 1e-300)
         return 1.0 / max(question.variance(part.value - ratio * weight, question.prior), 1e-300)
 
-    def likely(self, name: str, below: Sequence[Statistic]) -> Floats | None:
-        """(bins,): the likeliest shares of the bins of a field among people who have a value, given the reports of the
-        question that says most about the shares `below` its edges. None without reports."""
-        known: dict[int, float] = defaultdict(float)
-        for part in (part for one in below if self.scored(one) for part in one.parts):
-            precision = self._precision(self.questions[part.question], part)
-            known[part.question] += float(self.counted([part.question]).sum()) * precision
-        place, most = max(known.items(), key=itemgetter(1), default=(0, 0.0))
-        if not most:
+    def likely(self, name: str, bins: Sequence[Statistic]) -> Floats | None:
+        """(bins,): the smooth shares of the bins of a field among people who have a value, that fit the shares that its
+        questions measure together. None without reports, or with fewer than three bins. More than `MOST_FITTED` bins
+        are fitted in groups of neighbours, with even densities within a group."""
+        edges = np.asarray(self.veil.task.edges(name))  # type: ignore[union-attr]
+        starts = np.unique(np.linspace(0, len(bins), min(len(bins), MOST_FITTED), endpoint=False).astype(int))
+        known, fitting = np.zeros((len(starts), len(starts))), np.zeros(len(starts))
+        for number, part in enumerate(bins[0].parts):
+            question, counts = self.questions[part.question], self.counted([part.question])
+            weight = np.ones(question.rows) if part.weight is None else part.weight
+            inside = np.add.reduceat(np.stack([one.parts[number].value for one in bins]), starts, axis=0)
+            try:
+                scores = question.scores(np.vstack([inside, weight]).T)
+            except DataError:  # its few reports measure the mean and not every share
+                continue
+            total = float(counts @ scores[:, -1])
+            if not total > 0:
+                continue
+            shares = counts @ scores[:, :-1] / total
+            away = scores[:, :-1] - scores[:, -1:] * shares
+            # Few reports say little about a covariance: as many are added as there are bins, as the release expects.
+            likely = counts + len(starts) * question.expected(question.prior)
+            spread = (away.T * likely) @ away * (counts.sum() / likely.sum() / total**2)
+            precision = np.linalg.pinv(spread, rcond=1e-10, hermitian=True)
+            known, fitting = known + precision, fitting + precision @ shares
+        if len(bins) < 3 or not known.any():
             return None
-        question, counts = self.questions[place], self.counted([place])
-        axis = next(i for i, one in enumerate(question.fields) if one == name and question.binned[i])
-        sizes, edges = tuple(map(len, question.levels)), np.asarray(self.veil.task.edges(name))  # type: ignore[union-attr]
-        step, bins = levelled(edges, int(counts.sum())), len(edges) - 1
-
-        def smooth(shares: Floats) -> Floats:
-            there = np.moveaxis(shares.reshape(sizes).copy(), axis, 0)
-            there[:bins] = np.tensordot(step, there[:bins], axes=1)  # missing values stay as they are
-            return np.moveaxis(there, 0, axis).ravel()
-
-        found = likeliest_shares(question.expected, question.by_row, counts, gain=1e-4, smooth=smooth)
-        shares = np.moveaxis(found.reshape(sizes), axis, 0)[:bins].reshape(bins, -1).sum(axis=1)
-        return np.asarray(shares / shares.sum())
+        shares = np.linalg.pinv(known, rcond=1e-10, hermitian=True) @ fitting
+        shares += (1.0 - shares.sum()) / len(shares)
+        found = smooth_shares(shares, known, edges[np.append(starts, -1)])
+        width = np.diff(edges)
+        sizes = np.diff(np.append(starts, len(bins)))
+        return np.asarray(np.repeat(found / np.add.reduceat(width, starts), sizes) * width)
 
     def counted(self, used: Sequence[int]) -> Floats:
         """The counts (outputs,) of these questions, one after the other."""
@@ -145,8 +156,8 @@ def surveyed(
         if math.isnan(row.mean) and OTHER not in label.key:
             rare[label.key[1:3] if label.key[0] == "by" else label.title] = None
     for name in bins:
-        below = [one for one in asked if one.kind == "below" and one.label.key[1] == name]
-        if (likely := survey.likely(name, below)) is not None:
+        shown = [one for one in asked if one.kind == "histograms" and one.label.key[1] == name]
+        if (likely := survey.likely(name, shown)) is not None:
             rows = [row for row in groups["histograms"] if row.label.key[1] == name]
             groups.setdefault("likely", []).extend(
                 row._replace(mean=share, label=row.label._replace(repeats=True, key=("likely", *row.label.key[1:])))

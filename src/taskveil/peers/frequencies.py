@@ -25,7 +25,7 @@ import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
 from taskveil.errors import DataError
-from taskveil.veil.likelihood import likeliest_shares
+from taskveil.peers.likelihood import likeliest_shares
 
 HASH_PRIME = 2**31 - 1
 """Hashes are (a·v + c mod this prime) mod g: two values get the same cell with probability 1/g, to nine digits."""

@@ -112,6 +112,8 @@ def dossier(
     for name, count in (("rounds", rounds), ("people", people)):
         if count is not None and (isinstance(count, bool) or not isinstance(count, Integral) or count < 1):
             raise DataError(f"{name} is a whole number of 1 or more, got {count!r}.")
+        if count is not None and count > 2**53:  # doubles hold no larger whole numbers, nor does JSON in browsers
+            raise DataError(f"{name} must be 2^53 at most.")
     found, named, signature = opened(release, verify_key)
     texts = {"title": named if title is None else title, "purpose": purpose, "stored": stored}
     texts |= {"retention": retention, "utility": utility}

@@ -305,7 +305,7 @@ def _crowd(release: Veil | Family, people: int | None) -> list[dict[str, Any]]:
     for name, veil, taking_part in _reporting(release, people):
         panel, count = veil.panel, taking_part
         if panel is not None and count is not None:
-            count = max(1, count * panel.reports // len(panel.rounds))
+            count = max(1, count // panel.longest)
         if count is not None and not veil.guarantee.delta:
             one = veil.central(reports=count, delta=usual_delta(count))
             said = {"member": name, "reports": count, "epsilon": one.epsilon, "delta": one.delta}
@@ -337,7 +337,7 @@ def _expected(veil: Veil, people: int | None, name: str) -> dict[str, Any]:
             panel = veil.panel
             taking = f"{people:,} people in a round"
             if panel is not None:
-                some = round(people * panel.reports / len(panel.rounds))
+                some = people // panel.longest
                 taking = f"{people:,} people who take part, of whom about {some:,} report in a round"
             found["words"] = (
                 f"With {taking}, 95% of the estimates lie within the margin of the true value. {plan.basis}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from scipy.special import ndtri
 
+from taskveil.client.panels import longest_block
 from taskveil.designs.over_time import Budget, OverTime
 from taskveil.estimates.labels import Label
 from taskveil.veil.loss_intervals import CONFIDENCE
@@ -43,8 +44,8 @@ class Expected:
 
     @property
     def share(self) -> float:
-        """The share of people who report in one round."""
-        return 1.0 if self.over_time is None else self.reports / self.over_time.total
+        """The share of people who report in one round; of rounds in blocks of two lengths, in one of a longer block."""
+        return 1.0 if self.over_time is None else 1.0 / longest_block(self.reports, self.over_time.total)
 
     def margin(self, people: int) -> float:
         """Half the width of a 95% interval of one round with so many people, in the unit of the statistic; 0.02 of a

@@ -6,9 +6,11 @@ margin is 1.96·√(variance/(c·N)). Questions that measure the same statistic 
 pools them. The variance contains the differences between people: the margin is about the population that they are
 drawn from.
 
-Of a plan over time (`tv.OverTime`), N·r/T of N people report in a round. The change between two rounds is a difference:
-the people of two rounds of one block are different ones, so variances add up. In rounds of different blocks the same
-people may report, whose values depend on each other; the standard errors of both together are then a bound.
+Of a plan over time (`tv.OverTime`), N/L of N people report in a round of a block of L rounds. If r does not divide T,
+blocks have two lengths, and L is the larger one: margins of the other rounds are smaller. The change between two rounds
+is a difference: the people of two rounds of one block are different ones, so variances add up. In rounds of different
+blocks the same people may report, whose values depend on each other; the standard errors of both together are then a
+bound.
 """
 
 from __future__ import annotations

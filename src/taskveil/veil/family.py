@@ -189,7 +189,7 @@ class Family:
         """The promise in words, as `Client.statement` says it where devices draw."""
         device, panel = self.device, self.device.panel
         one = family_statement(device, device.members)
-        return one if panel is None else f"{one} {panel.statement(self.epsilon, None, self.guarantee.delta)}"
+        return one if panel is None else f"{one} {panel.statement(self.epsilon, None, delta=self.guarantee.delta)}"
 
     def draw(self, count: int) -> Integers:
         """The places (count,) of members, drawn as devices do: from entropy and the weights alone."""

@@ -83,7 +83,7 @@ class Guarantee:
     def statement(self) -> str:
         """The promise in words that need no mathematics."""
         one = statement(self.epsilon, self.delta, self.enforced_by)
-        return one if self.panel is None else f"{one} {self.panel.statement(self.epsilon, None, self.delta)}"
+        return one if self.panel is None else f"{one} {self.panel.statement(self.epsilon, None, delta=self.delta)}"
 
     @property
     def in_a_sentence(self) -> str:
@@ -102,18 +102,24 @@ def panel_rows(panel: Panel | None, lifetime: float) -> list[list[str]]:
     return [] if panel is None else [["reports of a person", str(panel)], ["ε of all of them", rounded_up(lifetime)]]
 
 
-def as_epsilon(epsilon: Any) -> float:
-    """A privacy budget: a finite number above zero."""
+def as_epsilon(epsilon: Any, name: str = "epsilon") -> float:
+    """A privacy budget: a finite number above zero.
+
+    Args:
+        epsilon: the number, or text that says one. True and False are none.
+        name: what errors call it.
+    """
     try:
-        value = float(epsilon)
+        value = math.nan if isinstance(epsilon, bool | np.bool_) else float(epsilon)
     except OverflowError:
         value = math.inf
     except (TypeError, ValueError) as error:
         why = getattr(epsilon, "statement", "")  # of a budget over time
-        raise BudgetError(f"epsilon must be a number, got {epsilon!r}. {why}".rstrip()) from error
+        raise BudgetError(f"{name} must be a number, got {epsilon!r}. {why}".rstrip()) from error
     if not (math.isfinite(value) and value > 0):
         why = getattr(epsilon, "statement", "")  # of a sweep that could name no budget
-        raise BudgetError(f"epsilon must be a finite number above zero, got {value}. {why}".rstrip())
+        got = epsilon if isinstance(epsilon, bool | np.bool_) else value
+        raise BudgetError(f"{name} must be a finite number above zero, got {got}. {why}".rstrip())
     return value
 
 

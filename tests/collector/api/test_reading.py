@@ -17,6 +17,7 @@ from collections_drawn import records
 from running_collector import Asked, running, small_veil
 from taskveil.client.promise import round_up, times_as_likely
 from taskveil.collector.releases import Together, register
+from taskveil.veil.veil import Guarantee
 
 RNG = np.random.default_rng(9)
 
@@ -54,13 +55,14 @@ def test_releases_are_told_in_full(collected: tuple[Asked, tv.Veil, tv.Veil]) ->
     assert found[1]["reports"] == 0
 
 
-def test_deltas_add_up_beside_epsilon() -> None:
-    total = Together.of([(1.0, 1e-6, 3, 3), (2.0, 0.0, 5, 2), (0.5, 1e-3, 4, 1)])
-    assert (total.rounds, total.reports, total.epsilon) == (12, 6, 7.5)
-    exact = 3 * Fraction(1e-6) + Fraction(1e-3)
-    assert Fraction(math.nextafter(total.delta, 0)) < exact <= Fraction(total.delta)
-    assert Together.of([(1.0, 0.4, 3, 3)]).delta == 1.0
-    assert Together.of([(1.0, 0.0, 3, 3)]).delta == 0.0
+def test_delta_adds_up_beside_epsilon() -> None:
+    """In whole numbers and rounded up; a probability is at most 1."""
+    one, other = Guarantee(epsilon=1.0, delta=1e-6, enforced_by=""), Guarantee(epsilon=2.0, enforced_by="")
+    total = Together.of([(one, 52, 52), (other, 3, 3)])
+    assert total.epsilon == 58.0
+    assert Fraction(math.nextafter(total.delta, 0)) < 52 * Fraction(1e-6) <= Fraction(total.delta)
+    assert Together.of([(one, 10**7, 10**7)]).delta == 1.0
+    assert Together.of([(other, 3, 3)]).delta == 0.0
 
 
 def test_beside_epsilon_stands_what_the_rounds_add_up_to(tmp_path: Path) -> None:
@@ -72,8 +74,8 @@ def test_beside_epsilon_stands_what_the_rounds_add_up_to(tmp_path: Path) -> None
 
         def total(*rounds: int) -> dict[str, Any]:
             spent = round_up(sum(Fraction(each) * count for each, count in zip(epsilons, rounds, strict=False)))
-            count = sum(rounds)
-            return {"rounds": count, "reports": count, "epsilon": spent, "delta": 0.0, "odds": times_as_likely(spent)}
+            odds = times_as_likely(spent)
+            return {"rounds": sum(rounds), "reports": sum(rounds), "epsilon": spent, "delta": 0.0, "odds": odds}
 
         told = asked.ask("GET", "/v1/releases", "read").json()
         assert [one["so_far"]["rounds"] for one in told["releases"]] == [2, 1]

@@ -17,11 +17,10 @@ from taskveil.client.reading import CLIENT
 from taskveil.client.values import LONGEST_TEXT
 from taskveil.client.wire import BINARY, JSON, PROBLEM, Report, pack_batch
 from taskveil.collector.problems import ProblemType
-from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, Together, in_all, merged, so_far
+from taskveil.collector.releases import FRONTIER, OpenFamily, OpenRelease, ReportCost, Together, in_all, merged, so_far
 from taskveil.collector.store import StoredRelease
 from taskveil.errors import printable
 from taskveil.estimates.assumed import Assumption, assumptions
-from taskveil.veil.veil import Guarantee
 
 EXAMPLE_RELEASE = "5e" * 32
 ReleaseId = Annotated[str, Field(pattern="^[0-9a-f]{64}$", examples=[EXAMPLE_RELEASE])]
@@ -61,7 +60,7 @@ class TogetherShape(Shape):
         Field(description="How many reports a person made at most: one a round, or one in each block of a panel."),
     ]
     epsilon: float
-    delta: Annotated[float, Field(description="The probability with which this may not hold: of all reports together.")]
+    delta: Annotated[float, Field(description="The probability with which the budgets may fail, added up.")]
     odds: Annotated[str, Field(description="Even odds between two people's records become odds of at most this to 1.")]
 
 
@@ -397,12 +396,12 @@ def shape_of(found: OpenRelease | OpenFamily, newest: Mapping[str, StoredRelease
     )
 
 
-def totals(one: Guarantee, stored: StoredRelease, panel: Panel | None) -> dict[str, Together | None]:
-    """What the rounds so far and the planned ones add up to for one person, with this guarantee for each report."""
+def totals(budget: ReportCost, stored: StoredRelease, panel: Panel | None) -> dict[str, Together | None]:
+    """What the rounds so far and the planned ones add up to for one person, at this budget for each report."""
     planned = in_all(stored, panel)
     return {
-        "so_far": Together.of([(one.epsilon, one.delta, *so_far(stored, panel))]),
-        "planned": None if planned is None else Together.of([(one.epsilon, one.delta, *planned)]),
+        "so_far": Together.of([(budget, *so_far(stored, panel))]),
+        "planned": None if planned is None else Together.of([(budget, *planned)]),
     }
 
 

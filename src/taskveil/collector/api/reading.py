@@ -70,8 +70,8 @@ async def releases(request: Request, token: Reader) -> ReleasesShape:
     stored = {one.id: one for one in await asyncio.to_thread(collector.store.releases)}
     found = [collector.releases.either(id) for id in _visible(collector, token)]
     listed = [shape_of(one, stored) for one in found if {part.stored.id for part in parts_of(one)} <= stored.keys()]
-    spent = [(one.guarantee.epsilon, one.guarantee.delta, one.so_far.rounds, one.so_far.reports) for one in listed]
-    return ReleasesShape(releases=listed, together=TogetherShape.model_validate(Together.of(spent)))
+    total = Together.of((one.guarantee, one.so_far.rounds, one.so_far.reports) for one in listed)
+    return ReleasesShape(releases=listed, together=TogetherShape.model_validate(total))
 
 
 @router.get("/v1/status", summary="State of the collector", response_model=StatusShape, responses=problems(*TOKEN))

@@ -29,7 +29,7 @@ export function tabs(releases, chosen) {
         ` · ${size(release.report_bytes)} a report`,
         el("br"),
         [
-          `ε = ${budget(release.guarantee.epsilon)}${beside(release.guarantee)} a report`,
+          `ε = ${budget(release.guarantee.epsilon)}${release.guarantee.delta ? `, δ = ${release.guarantee.delta}` : ""} a report`,
           `${budget(release.so_far.epsilon)} so far`,
           release.planned && `${budget(release.planned.epsilon)} planned`,
         ]
@@ -115,14 +115,12 @@ export function rounds(release) {
   ];
 }
 
-/** What stands behind the ε of a guarantee if its δ is above 0. */
-const beside = ({ delta }) => (delta ? `, δ = ${budget(delta)}` : "");
-
 /** The guarantee: its number, what rounds add up to for one person, and what one report means. `all` is the sum of releases. */
 export function promise({ guarantee, so_far: soFar, planned, panel }, releases, all) {
+  const delta = guarantee.delta ? `, δ = ${guarantee.delta}` : "";
   return [
     el("h3", { id: "promise-title" }, "The guarantee"),
-    el("p", { class: "big" }, el("b", {}, `ε = ${budget(guarantee.epsilon)}${beside(guarantee)}`), " for each report"),
+    el("p", { class: "big" }, el("b", {}, `ε = ${budget(guarantee.epsilon)}${delta}`), " for each report"),
     el(
       "ul",
       { id: "together" },

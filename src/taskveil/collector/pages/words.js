@@ -22,7 +22,7 @@ export function size(bytes) {
 
 /** What a person spent who reported in so many rounds: ε = 4 (odds of at most 54.6 to 1) */
 export const total = ({ epsilon, delta, odds }) =>
-  `ε\u00a0=\u00a0${budget(epsilon)} (odds of at most ${odds} to 1${delta ? `, except with probability δ\u00a0=\u00a0${budget(delta)}` : ""})`;
+  `ε\u00a0=\u00a0${budget(epsilon)}${delta ? `, δ\u00a0=\u00a0${budget(delta)}` : ""} (odds of at most ${odds} to 1)`;
 
 /** Whole percent, rounded towards zero: 94.9% must not read as 95%. */
 export const share = (kept) => (Number.isFinite(kept) ? `${Math.trunc(100 * kept)}%` : "–");

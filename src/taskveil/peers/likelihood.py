@@ -1,7 +1,7 @@
 """The likeliest shares of rows, given the counts of reports, by expectation and maximisation (EM).
 
-An unbiased share uses no more than the counts. That shares are not negative, and that neighbouring bins of a number
-have similar densities, is used here: the error of all shares together is much smaller, and single shares are biased.
+An unbiased share uses no more than the counts. That shares are not negative is used here: the error of all shares
+together is much smaller, and single shares are biased.
 """
 
 from __future__ import annotations
@@ -42,17 +42,3 @@ def likeliest_shares(
         if smooth is not None:
             shares = smooth(shares)
         shares = shares / shares.sum()
-
-
-def levelled(edges: Floats, reports: int, strength: float = 0.06) -> Floats:
-    """(bins, bins): the matrix that moves the shares of bins between `edges` a little towards an even density.
-
-    It is an implicit step of the heat equation, p − q = (strength/reports) · ∂ flow, with the flow between neighbours
-    in proportion to the difference of their densities; lengths are in parts of the range. Shares stay at least 0, and
-    their sum stays as it is. A step of EM does not depend on the number of reports: with many, it outweighs this one.
-    """
-    width = np.diff(edges) / (edges[-1] - edges[0])
-    apart = (width[1:] + width[:-1]) / 2.0
-    steps = np.diff(np.eye(len(width)), axis=0)
-    flow = steps.T @ (steps / apart[:, None]) / width
-    return np.asarray(np.linalg.inv(np.eye(len(width)) + strength / reports * flow))
