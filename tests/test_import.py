@@ -99,9 +99,9 @@ def test_a_name_that_moved_says_where_it_is(name: str) -> None:
 def test_an_argument_that_was_renamed_says_how() -> None:
     X, task = np.zeros((9, 2)), tv.LinearTask(np.eye(2))
     old = {"encoder": "linear", "share_model": True, "volunteers_unseen": True, "client_bytes": 9999, "latent_dim": 1}
-    for name, value in {**old, "answers": "record", "device": "cuda", "delta": 0.0}.items():
+    for name, value in {**old, "answers": "record", "device": "cuda"}.items():
         for call in (tv.design, tv.sweep):
-            with pytest.raises(RenamedError, match=rf"^{name}= is (now|gone)") as said:
+            with pytest.raises(RenamedError, match=rf"^{name}= is now") as said:
                 call(X, task, epsilon=1.0, **{name: value})  # type: ignore[operator]
             assert "\n" not in str(said.value)
     with pytest.raises(TaskveilError, match=r'^method="nothing" is now method="constant"$'):

@@ -65,6 +65,11 @@ def test_tables_of_numbers() -> None:
     assert framed.index.tolist() == X.index.tolist()[::-1]
 
 
+def test_delta_is_passed_on() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    assert PrivateReports(epsilon=4.0, delta=1e-6, method="gaussian").fit(X).veil_.guarantee.delta == 1e-6
+
+
 @pytest.mark.parametrize("package", [lambda X: X.iloc[::-1], pl.from_pandas])
 def test_mixed_tables_give_tables_like_them(package: Any) -> None:
     X = package(mixed(200))

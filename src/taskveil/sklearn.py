@@ -38,7 +38,7 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         task: what the data is for; by default every column counts alike, in units of its own spread, a category as one.
         epsilon: the budget of one report.
-        method, on_device, domain, schema, seed, torch_device: as in `taskveil.design`.
+        delta, method, on_device, domain, schema, seed, torch_device: as in `taskveil.design`.
     """
 
     @refusing_old_arguments
@@ -47,6 +47,7 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         task: Any = None,
         *,
         epsilon: float = 1.0,
+        delta: float = 0.0,
         method: Any = "auto",
         on_device: Any = None,
         domain: Any = None,
@@ -56,6 +57,7 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.task = task
         self.epsilon = epsilon
+        self.delta = delta
         self.method = method
         self.on_device = on_device
         self.domain = domain

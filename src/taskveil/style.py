@@ -29,6 +29,7 @@ _LOOKS = {
     "codebook": ("codebook (ours)", "#d35400", "D"),
     "auto": ("auto (ours)", "#111111", "."),
     "task_aware": ("task-aware Laplace (ours)", "#1f5fbf", "o"),
+    "gaussian": ("Gaussian, δ > 0 (ours)", "#148f9e", "v"),
     "task_agnostic": ("task-agnostic", "#c0392b", "x"),
     "privacy_agnostic": ("privacy-agnostic", "#2e8b57", "^"),
     "matrix_factorization": ("matrix factorisation", "#8e6bbf", "s"),

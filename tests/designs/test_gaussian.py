@@ -214,8 +214,11 @@ def test_without_delta_there_is_no_gaussian_design(volunteers: np.ndarray, task:
 
 
 def test_a_budget_over_time_takes_no_delta(volunteers: np.ndarray, task: tv.LinearTask) -> None:
-    with pytest.raises(BudgetError, match="a budget for all reports together has delta = 0"):
-        tv.design(volunteers, task, epsilon=tv.OverTime(lifetime=4.0, rounds=4), delta=DELTA)
+    budget = tv.OverTime(lifetime=4.0, rounds=4)
+    with pytest.raises(BudgetError, match=r"a tv.OverTime adds up pure budgets, so it has delta = 0"):
+        tv.design(volunteers, task, epsilon=budget, delta=DELTA)
+    with pytest.raises(BudgetError, match=r"a tv.OverTime adds up pure budgets, so it has delta = 0"):
+        tv.sweep(volunteers, task, epsilons=[1.0, budget], delta=DELTA)
 
 
 def test_auto_compares_it_and_takes_what_is_best(volunteers: np.ndarray, task: tv.LinearTask) -> None:

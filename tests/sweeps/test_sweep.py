@@ -22,6 +22,7 @@ from taskveil.designs.laplace.gradient import LearningSettings
 from taskveil.errors import BudgetError, DataError, FewRecordsWarning, MissingExtraError, TaskError, WildRecordWarning
 from taskveil.sweeps import sweep as sweeping
 from taskveil.sweeps import work
+from taskveil.sweeps.options import SweepOptions
 from taskveil.sweeps.trials import split
 
 RNG = np.random.default_rng(8)
@@ -139,6 +140,11 @@ def test_models_are_swept_at_once(tmp_path: Path) -> None:
 def test_sweeps_that_make_no_sense(options: dict, error: type, says: str) -> None:
     with pytest.raises(error, match=says):
         tv.sweep(X, LINEAR, **options)
+
+
+def test_the_engine_says_where_torch_trains() -> None:
+    for engine, device in ((None, "cpu"), ("cuda", "cuda"), (tv.Ray(), "cpu"), (tv.Ray(gpus=0.5), "cuda")):
+        assert SweepOptions(epsilons=[1.0], engine=engine).torch_device == device  # type: ignore[arg-type]
 
 
 def test_the_name_is_always_the_function() -> None:

@@ -126,6 +126,8 @@ def test_a_central_guarantee_is_refused_in_words(veil: tv.Veil) -> None:
 
 
 def test_delta_stands_wherever_epsilon_stands(veil: tv.Veil) -> None:
+    assert repr(veil).startswith("<Veil gaussian, ε = 16, δ = 1e-06, ")
+    assert "δ = 1e-06" in veil._repr_html_()
     one, said = veil.guarantee, "δ = 1e-06 (1 in 1,000,000)"
     assert said in one.statement
     assert "1e-06" in one._repr_html_()

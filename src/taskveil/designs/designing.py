@@ -21,7 +21,7 @@ from taskveil.designs.auto import (
 )
 from taskveil.designs.domain import Domain
 from taskveil.designs.laplace import closed_form
-from taskveil.designs.over_time import Budget, OverTime, budget_of, chosen_over_time
+from taskveil.designs.over_time import Budget, OverTime, budget_of, chosen_over_time, without_delta
 from taskveil.designs.problem import Designer, OnDevice, Population, Problem
 from taskveil.designs.selection import people
 from taskveil.errors import RENAMED, BudgetError, TaskError, refusing_old_arguments
@@ -31,6 +31,7 @@ from taskveil.records.schema import Schema
 from taskveil.records.tables import column_names, name_of
 from taskveil.tasks import Task
 from taskveil.veil import Veil
+from taskveil.veil.veil import as_delta
 from taskveil.veil.volunteers import Volunteers, truths
 
 Method = str | Designer
@@ -134,15 +135,13 @@ def design(
         >>> bool(veil.loss(X).mean < X.sum(axis=1).var())  # better than one answer for everybody
         True
     """
-    budget, designer = budget_of(epsilon), designer_of(method)
+    budget, designer = without_delta(budget_of(epsilon), as_delta(delta)), designer_of(method)
     with Progress.of(progress) as bar:
         bar.begin(f"designing ({designer.name})", 0.0)  # the designer adds the amount of work
         problem = Problem.of(
             X, task, y=y, domain=domain, schema=schema, on_device=on_device, torch_device=torch_device, progress=bar,
             delta=delta,
         )  # fmt: skip
-        if problem.delta and isinstance(budget, OverTime):
-            raise BudgetError("a budget for all reports together has delta = 0: leave delta out.")
         volunteers = problem
         if like is not None:
             if not callable(getattr(like, "weights", None)):

@@ -190,6 +190,17 @@ def budget_of(epsilon: Any) -> Budget:
     return epsilon if isinstance(epsilon, OverTime) else as_epsilon(epsilon)
 
 
+def without_delta(budget: Budget, delta: float) -> Budget:
+    """The same budget, if it may have this δ. One for all reports together has none: it adds up the ε of reports, and
+    Gaussian noise only pays where their ρ are added up (docs/theory/gaussian.md)."""
+    if delta and isinstance(budget, OverTime):
+        raise BudgetError(
+            "a tv.OverTime adds up pure budgets, so it has delta = 0: leave delta out, or design for one report and "
+            "use tv.compose."
+        )
+    return budget
+
+
 def best_of(total: int, worth: Callable[[int], float]) -> list[int]:
     """The numbers of reports that were tried, the best first: no r of 1 to `total` has an r · worth(r) that is larger
     by more than 1%, for a worth that does not grow with r."""

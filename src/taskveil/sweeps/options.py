@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 from taskveil.designs.designing import Method, designer_of
 from taskveil.designs.domain import Domain
-from taskveil.designs.over_time import Budget, OverTime
+from taskveil.designs.over_time import Budget, OverTime, without_delta
 from taskveil.designs.problem import Designer, OnDevice
 from taskveil.errors import RENAMED, TaskError
 from taskveil.jobs.running import check_engine
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
 from taskveil.veil.loss_intervals import check_block
-from taskveil.veil.veil import as_epsilon
+from taskveil.veil.veil import as_delta, as_epsilon
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Ray:
             raise TaskError(f"gpus is the number that every task takes, such as 1 or 0.5; got {self.gpus!r}.")
 
 
-Engine = Ray | Literal["cuda"] | None
+SweepEngine = Ray | Literal["cuda"] | None
 """Where designs are made: on a cluster, or in this process, with torch on a graphics processor or on none."""
 
 
@@ -64,7 +64,7 @@ class SweepOptions:
     domain: Domain | None = None
     schema: Schema | None = None
     resume: str | Path | None = None
-    engine: Engine = None
+    engine: SweepEngine = None
     progress: bool | Show | Progress | None = None
     segment: Any = None
     segment_test: Any = None
@@ -84,7 +84,8 @@ class SweepOptions:
             raise TaskError(_LISTS)
         if not isinstance(self.epsilons, Iterable):
             raise TaskError(_LISTS)
-        budgets = sorted({each for epsilon in self.epsilons for each in _budgets(epsilon)})
+        delta = as_delta(self.delta)
+        budgets = sorted({each for epsilon in self.epsilons for each in _budgets(without_delta(epsilon, delta))})
         seeds = list(range(self.seeds)) if isinstance(self.seeds, int) else list(dict.fromkeys(self.seeds))
         if not budgets or not seeds:
             raise TaskError(

@@ -18,7 +18,7 @@ from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
 from taskveil.sweeps.files import FinishedPoints, ReleaseFolders, digest, fingerprint
 from taskveil.sweeps.frontier import Frontier, Point
-from taskveil.sweeps.options import Engine, Ray, SweepOptions, designers_of
+from taskveil.sweeps.options import Ray, SweepEngine, SweepOptions, designers_of
 from taskveil.sweeps.segments import SegmentedFrontier, SegmentPeople, all_labels, apart, groups_of
 from taskveil.sweeps.trials import Trial
 from taskveil.sweeps.work import DesignWork, Made, Place, Segment, Shared, make_here, make_on_ray
@@ -48,7 +48,7 @@ def sweep(
     domain: Domain | None = None,
     schema: Schema | None = None,
     resume: str | Path | None = None,
-    engine: Engine = None,
+    engine: SweepEngine = None,
     progress: bool | Show | Progress | None = None,
 ) -> Frontier:
     """The expected test loss of every method at every budget.

@@ -30,7 +30,7 @@ from taskveil.client.families import (
     read_manifest,
 )
 from taskveil.client.latent_encoders import Function, NamedEncoder
-from taskveil.client.promise import rounded_up
+from taskveil.client.promise import beside, rounded_up
 from taskveil.client.reading import CLIENT, MANIFEST, Files, canonical
 from taskveil.client.signatures import read_key
 from taskveil.client.wire import Received, Report, arrived, pack_batch
@@ -121,7 +121,10 @@ class Family:
 
     def __repr__(self) -> str:
         total = sum(self.weights.values())
-        shares = {name: f" (ε = {rounded_up(veil.mechanism.epsilon)})" for name, veil in self.members.items()}
+        shares = {
+            name: f" (ε = {rounded_up(veil.mechanism.epsilon)}{beside(veil.mechanism.delta)})"
+            for name, veil in self.members.items()
+        }
         shares = {name: f"{name} {100 * self.weights[name] / total:.3g}%{words}" for name, words in shares.items()}
         listed = ", ".join(shares.values() if self.kind == DRAWN else (f"ε = {name}" for name in self.members))
         over_time = "" if self.device.panel is None else f"; {self.device.panel}"

@@ -15,7 +15,7 @@ from taskveil.client.device import Device
 from taskveil.client.latent_encoders import Encoder, Function, NamedEncoder, bring
 from taskveil.client.mechanisms import Mechanism
 from taskveil.client.panels import Panel, times_cost
-from taskveil.client.promise import in_a_sentence, rounded_up, statement
+from taskveil.client.promise import beside, in_a_sentence, rounded_up, statement
 from taskveil.client.reading import Files
 from taskveil.client.signatures import read_key
 from taskveil.client.wire import Received, receive
@@ -217,7 +217,8 @@ class Veil:
     def __repr__(self) -> str:
         size = self.mechanism.layout.length
         return (
-            f"<Veil {self.method}, ε = {rounded_up(self.mechanism.epsilon)}, {self.device.attributes} attributes, "
+            f"<Veil {self.method}, ε = {rounded_up(self.mechanism.epsilon)}{beside(self.mechanism.delta)}, "
+            f"{self.device.attributes} attributes, "
             f"reports of {size} byte{'s' if size > 1 else ''}{'' if self.panel is None else f', {self.panel}'}>"
         )
 
@@ -225,7 +226,7 @@ class Veil:
         size = self.size
         rows = [
             ["method", self.method],
-            ["ε of a report", rounded_up(self.mechanism.epsilon)],
+            ["ε of a report", rounded_up(self.mechanism.epsilon) + beside(self.mechanism.delta)],
             *panel_rows(self.panel, self.guarantee.lifetime),
             ["fields", f"{len(self.schema):,}: {shortened(', '.join(self.schema.names[:20]), 80)}"],
             ["report", in_words(size.report_bytes, "B")],
