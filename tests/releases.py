@@ -292,7 +292,7 @@ def gaussian_veils() -> dict[str, tv.Veil]:
         "gaussian_one": veil(linear(latents=1), gaussian(one, 6.0, 1e-3)),
         "gaussian_many": veil(linear(30, 40), gaussian(ball(40), 4.0)),
         "gaussian_wide": veil(linear(), Gaussian(region=far, scale=2.0**38 + 0.3, delta=2.0**-100, order=600.5)),
-        "gaussian_tiny": veil(linear(), Gaussian(region=ball(3, 1), scale=2.0**-8, delta=0.5, order=1.01)),
+        "gaussian_tiny": veil(linear(), Gaussian(region=ball(3, 1), scale=2.0**-6, delta=0.5, order=1.01)),
         "gaussian_overflow": veil(overflowing(), gaussian(ball(), 0.1, 1e-9)),
     }
 
