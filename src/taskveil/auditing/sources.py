@@ -121,8 +121,7 @@ def _predictable(kind: type[Any]) -> bool:
 
 
 def _of_mersenne(kind: type[Any], way: str) -> bool:
-    """Whether this way to draw bits is Mersenne's, or a method that may ask for Mersenne's by `super()`: one that counts
-    draws, for example."""
+    """Whether this way to draw bits is Mersenne's, or may ask for Mersenne's by `super()`, as one that counts draws."""
     for base in kind.__mro__:
         method = vars(base).get(way)
         if base is _MERSENNE:

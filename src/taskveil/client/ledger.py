@@ -16,12 +16,13 @@ report that was drawn but not committed is discarded unseen. A new ledger appear
 empty file means a loss.
 
 **An older copy.** A ledger that was restored from an old copy has forgotten reports. A small file beside it, the mark
-(`….mark`), therefore holds how many reports were recorded, what they cost, and the XOR of the hashes of their releases
-and rounds. It is written after the commit and before the report is returned, so that every report that left the device
-is in it. A ledger that is behind its mark, or holds other reports, is refused. A kill between the two writes leaves the
-ledger ahead: nothing is lost, and the mark follows. A disk that loses its last commit in a power cut, or a copy older
-by one report, leaves the mark ahead by one. The device then goes on: this report is counted as spent, and the XOR tells
-its round, for which no other is made. If both files are restored or deleted, the loss is not detected. The mark is not
+(`….mark`), therefore holds how many reports were recorded, what they cost, the XOR of the hashes of their releases and
+rounds, and the hash of the last one. It is written after the commit and before the report is returned, so that every
+report that left the device is in it. A ledger that is behind its mark, or holds other reports, is refused. One that
+holds the last report holds all before it; a copy that was used elsewhere meanwhile does not. A kill between the two
+writes leaves the ledger ahead: nothing is lost, and the mark follows. A disk that loses its last commit in a power cut,
+or a copy older by one report, leaves the mark ahead by one. The device then goes on: this report is counted as spent,
+and no other is made for its round. If both files are restored or deleted, the loss is not detected. The mark is not
 synced: after a power cut it may be some seconds old.
 
 The journal is a rollback journal. A write-ahead log would need one fsync instead of three. But its locks outlive
@@ -383,7 +384,7 @@ class Ledger:
                 "before still counts."
             )
         if len(budgets) > marked or told is None:
-            self._write_mark(len(budgets), total, names, lacking if lacking in hashes else bytes(32))
+            self._write_mark(len(budgets), total, names, lacking if lacking and lacking in hashes else bytes(32))
         return budgets, total, names
 
     def _write_mark(self, count: int, cost: float, names: int, last: bytes) -> None:
