@@ -226,6 +226,25 @@ def test_a_forged_server_half_is_refused_when_it_is_read_or_works(name: str, see
     assert faults == []
 
 
+@pytest.mark.parametrize("last", [1e9, 1e30, 1e92, 1e149])
+def test_a_histogram_with_a_bin_of_any_width_is_estimated(last: float) -> None:
+    """`estimate` raised a ZeroDivisionError: doubles do not tell how a density over such bins bends."""
+    veil = releases()["questions"][0]
+    files = veil.files()
+    manifest, arrays = read_files(files, SERVER)
+    for name in ("schema", "digest", "weights_sha256"):
+        del manifest[name]
+    content, weights = manifest_of(manifest, {**arrays, "task.histograms.0.edges": np.array([0.0, 3.0, 6.0, last])})
+    again = tv.Veil.from_files({**files, f"{SERVER}/{MANIFEST}": canonical(content), f"{SERVER}/{WEIGHTS}": weights})
+    reports = np.tile(veil.privatize(TABLE), (5, 1))
+    e = tv.estimate(again, reports)
+    smooth = e.consistent().histograms["visits"].shares
+    assert sum(row.mean for row in smooth) == pytest.approx(1.0)
+    assert [row.mean for row in e.histograms["visits"].shares] == [
+        row.mean for row in tv.estimate(veil, reports).histograms["visits"].shares
+    ]
+
+
 def test_what_was_not_forged_works() -> None:
     assert sorted(releases()) == sorted(NAMES)
     for veil, task, records, y in releases().values():
