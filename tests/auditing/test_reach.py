@@ -324,6 +324,10 @@ PREDICTABLE = {
     **{
         source: written(f"import importlib, random, sys, time, _random, statistics, numpy as np\n{source}")
         for source in (
+            "from scipy import stats\ndef report(X): return X + stats.laplace(0, 2).rvs()",
+            "from scipy import stats\ndef report(X): return X + (lambda d: d.rvs())(stats.laplace).ppf(0.5)",
+            "from scipy import stats\ndef report(X): return X + max([stats.laplace], key=id)(0, 2).ppf(0.5)",
+            "from scipy import stats\ndef report(X): return X + (stats.norm if X else stats.laplace)(0, 2).rvs()",
             "def report(X): return X + globals()['random'].random()",
             "def report(X): return X + globals()['np'].random.normal()",
             "def report(X): return X + eval('random.random()')",
@@ -441,9 +445,12 @@ UNPREDICTABLE = {
         "def report(X): return X + N().rng.random()"
     ),
     **{
-        source: written(f"import random, sys, statistics\nfrom scipy import stats\n{source}")
+        source: written(f"import random, secrets, sys, statistics\nfrom scipy import stats\n{source}")
         for source in (
             "def report(X): return X + stats.laplace.ppf(random.SystemRandom().random())",
+            "def report(X): return X + stats.laplace(0, 2).ppf(random.SystemRandom().random())",
+            "def report(X): return X + stats.laplace(0, scale=stats.norm(0, 1).cdf(2)).ppf(secrets.randbelow(9) / 10)",
+            "from scipy.stats import norm\ndef report(X): return X + norm().ppf(random.SystemRandom().random())",
             "LAPLACE = stats.laplace(0, 2)\ndef report(X): return X + LAPLACE.ppf(random.SystemRandom().random())",
             "def report(X): return X + statistics.NormalDist().inv_cdf(random.SystemRandom().random())",
             "def report(X): return X + eval('random.SystemRandom().random()')",

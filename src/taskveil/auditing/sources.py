@@ -27,7 +27,7 @@ import signal
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any, Literal
@@ -212,7 +212,8 @@ def _used_by(
         kinds: dict[type[Any], None] = {}  # types of closed libraries
         here: list[Any] = []  # what the instruction before has put on the stack
         attribute = ""  # that the instruction before has read
-        for step in dis.get_instructions(code):
+        steps, before = list(dis.get_instructions(code)), 0
+        for place, step in enumerate(steps):
             if step.opname in _SILENT:
                 continue
             names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
@@ -246,7 +247,9 @@ def _used_by(
                     if any(value is way for way in _EVALUATE):
                         codes += [inner for text in strings if text not in evaluated for inner in _compiled(text)] * 2
                         evaluated.update(strings)
-                elif not isinstance(value, ModuleType) and not (calculated and _of_scipy(value)):
+                elif not isinstance(value, ModuleType) and not (
+                    _of_scipy(value) and (calculated or _read_of_call(steps, before) in _CALCULATED)
+                ):
                     yield value
             match step.opname.split("_")[:2]:
                 case ["IMPORT", "NAME"]:
@@ -258,7 +261,24 @@ def _used_by(
                     after = [value for name in names for value in known.get(name, ())]
                 case ["BINARY" | "CALL", *_]:
                     after = [*by_string]
-            here = after
+            here, before = after, place
+
+
+def _read_of_call(steps: Sequence[dis.Instruction], place: int) -> str:
+    """The attribute that is read of a call's result, if what the step at this place has put on the stack is called, and
+    else nothing: "ppf" of `stats.norm(0, 1).ppf(u)`."""
+    depth = 0  # of the stack above it
+    for at, step in enumerate(steps[place + 1 :], place + 1):
+        if step.opname == "PUSH_NULL" and at == place + 1:  # belongs to what is called, from Python 3.13 on
+            continue
+        if "JUMP" in step.opname:
+            return ""
+        depth += dis.stack_effect(step.opcode, step.arg, jump=False)
+        if depth < 0:
+            after = next((one for one in steps[at + 1 :] if one.opname not in _SILENT), step)
+            called = depth == -1 and step.opname in ("CALL", "CALL_KW")  # of an argument, more is taken away
+            return str(after.argval) if called and after.opname in ("LOAD_ATTR", "LOAD_METHOD") else ""
+    return ""
 
 
 def _closure(function: FunctionType) -> dict[str, list[Any]]:
