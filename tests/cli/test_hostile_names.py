@@ -40,6 +40,16 @@ def test_a_design_refuses_them_in_one_sentence(name: str, tmp_path: Path) -> Non
     assert harmless(said)
 
 
+def test_values_in_json_are_escaped(tmp_path: Path) -> None:
+    """A terminal obeys \x9b as it obeys \x1b[, and JSON leaves it as it is."""
+    values = np.array(["x\x9b2J\u202e", "größe\U000e0041", "z"])
+    pd.DataFrame({"a": values[np.arange(60) % 3], "b": np.arange(60.0)}).to_parquet(tmp_path / "people.parquet")
+    said = run("schema", tmp_path / "people.parquet", "--json")
+    assert harmless(said)
+    assert "größe" in said
+    assert sorted(tv.Schema.from_json(said)["a"].words) == sorted(values)
+
+
 def test_names_of_folders_are_shown_without_effect(tmp_path: Path) -> None:
     """Somebody else may have named them. A path in brackets is no markup."""
     home = tmp_path / "x\x1b[31m\u202e[bold]"

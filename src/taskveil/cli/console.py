@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import re
 import warnings
@@ -141,6 +142,12 @@ def row_bar(total: int | None = None) -> Iterator[Callable[..., None]]:
 def print_line(text: str) -> None:
     """Print a line without wrapping it, so that it can be copied. Square brackets are text, not markup."""
     console.print(printable(text), soft_wrap=True, markup=False)
+
+
+def print_json(text: str) -> None:
+    """Print JSON. What a terminal obeys or does not show, in names and values, is escaped: the JSON means the same."""
+    escaped = (one if one == "\n" or printable(one) == one else json.dumps(one)[1:-1] for one in text.rstrip("\n"))
+    typer.echo("".join(escaped))
 
 
 def print_whole(view: Table) -> None:

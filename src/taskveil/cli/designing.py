@@ -29,6 +29,7 @@ from taskveil.cli.console import (
     check_share,
     console,
     escape,
+    print_json,
     print_line,
     print_whole,
     refuse_existing,
@@ -98,7 +99,7 @@ def schema(
         names = chosen_columns(listed, dropped, found, tuple(name for name in found if name != target))
         inferred = tv.Schema.of(table.select(names))
     if as_json:
-        typer.echo(inferred.to_json(), nl=False)
+        print_json(inferred.to_json())
         return
     inferred.to_json(output)
     view = Table("column", "field", "different", "missing", "outside", title=f"{table.num_rows:,} volunteers")

@@ -11,7 +11,7 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import busy, print_line, refuse_existing
+from taskveil.cli.console import busy, print_json, print_line, refuse_existing
 from taskveil.client.promise import rounded_up
 from taskveil.errors import BudgetError
 
@@ -64,7 +64,7 @@ def dossier(
         if pdf is not None:
             made.to_pdf(pdf)
     if as_json:
-        typer.echo(made.to_json(), nl=False)
+        print_json(made.to_json())
         return
     print_line(made.content["total"]["words"])
     for name, target in (("page", output), ("PDF", pdf)):
@@ -103,7 +103,7 @@ def central(
             total = tv.compose([tv.Cost.of(one, times=rounds)], delta=min(2 * rounds * one.delta, 1 - 2.0**-40))
             content[name]["total"] = {"rounds": rounds, "epsilon": total.epsilon, "delta": total.delta}
     if as_json:
-        typer.echo(json.dumps(content if len(members) > 1 else content[""], indent=1, ensure_ascii=False))
+        print_json(json.dumps(content if len(members) > 1 else content[""], indent=1, ensure_ascii=False))
         return
     for name, said in content.items():
         if name:

@@ -9,7 +9,7 @@ import typer
 
 import taskveil as tv
 from taskveil.cli import options
-from taskveil.cli.console import budgets, busy, check_share, print_line, reworded
+from taskveil.cli.console import budgets, busy, check_share, print_json, print_line, reworded
 from taskveil.cli.inputs import Job, JobOptions, SurveyOptions
 from taskveil.cli.planning import planned_for, print_plan
 from taskveil.errors import ResumeError, printable
@@ -154,7 +154,7 @@ def sweep(
     frontier.plot(folder / "frontier.png")
     frontier.to_html(folder / "frontier.html")
     if as_json:
-        typer.echo(files[-1].read_text(encoding="utf-8"))
+        print_json(files[-1].read_text(encoding="utf-8"))
         return
     if job.about is not None:
         print_line(job.about)
