@@ -32,11 +32,11 @@ from taskveil.designs.domain import Domain
 from taskveil.designs.over_time import Budget, OverTime, budget_of
 from taskveil.designs.problem import OnDevice
 from taskveil.designs.selection import SEEN
-from taskveil.errors import BudgetError, DataError, TaskError, needs
+from taskveil.errors import BudgetError, DataError, TaskError, needs, printable
 from taskveil.estimates.labels import Label
 from taskveil.estimates.picture import MOST_ROWS
 from taskveil.estimates.rows import SCARCE, attribute_labels
-from taskveil.estimates.survey_statistics import Statistic, statistics
+from taskveil.estimates.survey_statistics import Statistic, statistics, titled
 from taskveil.notebooks import frame, shortened, summary
 from taskveil.progress import Progress, Show
 from taskveil.records.schema import Schema
@@ -46,7 +46,7 @@ from taskveil.sweeps.frontier import Frontier
 from taskveil.sweeps.sweep import sweep
 from taskveil.tasks import MeanTask, SurveyTask, Task, take_labels
 from taskveil.veil import Veil
-from taskveil.veil.surveys import Question, questions
+from taskveil.veil.surveys import OTHER, Question, questions
 from taskveil.veil.volunteers import missing_in
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Plan:
             return (
                 f"{said(epsilon)} is the smallest budget of the plan whose margins with {self.people:,} people are "
                 f"all within {asked}; the widest is that of {wide.label.title}, {margin_text(wide, self.people)}."
-                f"{self._in_units(epsilon)}"
+                f"{self._in_units(epsilon)} At this budget {wide.people(margin * wide.width):,} people are enough."
             )
         largest = max(self.epsilons, key=whole)
         wide = self.widest(largest)
@@ -318,6 +318,7 @@ def plan(
     )
     given: dict[str, Any] = {"schema": schema, "domain": domain}
     rows: list[Expected] = []
+    scarce: dict[str, None] = {}
     kept: tuple[float | None, ...] = ()
     with Progress.of(progress) as bar:
         if isinstance(task, SurveyTask | MeanTask):
@@ -327,6 +328,8 @@ def plan(
                     veil = design(X, task, epsilon=epsilon, seed=seed, progress=part, **given)
                     expected = _survey(veil) if isinstance(task, SurveyTask) else _means(veil, X)
                     rows += _planned(expected, veil, epsilon)
+                    scarce |= _scarce(veil)
+            basis += _left_out(scarce)
         else:
             if alone:
                 raise DataError(
@@ -360,7 +363,7 @@ def plan_of(veil: Veil, *, people: int = 10_000) -> Plan:
     else:
         raise TaskError("only surveys and means have margins: a design for answers of single people has a loss.")
     rows = tuple(_planned(expected, veil, budget))
-    basis = "Computed for people like the volunteers of the design."
+    basis = f"Computed for people like the volunteers of the design.{_left_out(_scarce(veil))}"
     return Plan(people=people, epsilons=(budget,), rows=rows, kept=(), basis=basis)
 
 
@@ -420,7 +423,7 @@ def _planned(expected: Iterable[Expected], veil: Veil, budget: Budget) -> Iterat
 def _survey(veil: Veil) -> Iterator[Expected]:
     """Every statistic of a survey's design."""
     asked, epsilon = questions(veil), veil.guarantee.epsilon
-    # Of a group that hardly anybody is in, nothing can be known: its margins would only frighten.
+    # Of a group that hardly anybody is in, nothing can be known: its margins would only frighten (`_left_out`).
     found = [_named(one) for one in statistics(veil, asked) if one.kind not in ("below", "bands")]
     found = [one for one in found if _people(one, asked) >= SCARCE]
     ratios = [_ratio(one, asked) for one in found]
@@ -446,6 +449,33 @@ def _survey(veil: Veil) -> Iterator[Expected]:
             variance = outside * (1.0 - outside) / (inside - outside) ** 2 / question.chance
             label = Label(f"{question.fields[0]}: a rare word", "share", bounds=(0.0, 1.0))
             yield Expected(label=label, epsilon=epsilon, value=0.0, variance=variance)
+
+
+def _scarce(veil: Veil) -> dict[str, None]:
+    """What a survey asks for and `_survey` leaves out, because it is about too few people: groups, and fields of which
+    hardly anybody has a value. Values that are not listed are no group that somebody asked for."""
+    if not isinstance(veil.task, SurveyTask):
+        return {}
+    asked, found = questions(veil), dict[str, None]()
+    wanted = [one for one in statistics(veil, asked) if one.kind not in ("below", "bands")]
+    planned = {one.label.key[:3] for one in wanted if _people(one, asked) >= SCARCE}
+    for one in wanted:
+        kind, *names = one.label.key
+        if OTHER in names or _people(one, asked) >= SCARCE:
+            continue
+        group = kind == "by" and one.label.key[:3] not in planned
+        found[titled(veil, *names[:2], binned=type(names[1]) is float) if group else one.label.short] = None
+    return found
+
+
+def _left_out(names: Iterable[str]) -> str:
+    """A sentence that names what is left out, if anything is."""
+    listed = [printable(name) for name in names]
+    if not listed:
+        return ""
+    more = f" and {len(listed) - MOST_ROWS} more" if len(listed) > MOST_ROWS else ""
+    shown = "; ".join(listed[:MOST_ROWS])
+    return f" Left out, because they are about fewer than {100 * SCARCE:g}% of people: {shown}{more}."
 
 
 def _named(one: Statistic) -> Statistic:

@@ -10,6 +10,7 @@ are also tried as directions (`ball`); the lower expected loss decides.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -36,7 +37,7 @@ from taskveil.designs.means.channels import (
 )
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import SLACK, one_thread
-from taskveil.errors import TaskError
+from taskveil.errors import HardlyAskedWarning, TaskError, callers_line, printable
 from taskveil.records.inference import FEWEST_ALIKE
 from taskveil.tasks import MeanTask
 from taskveil.veil import Veil
@@ -67,6 +68,9 @@ FINE = (16, 24, 32, 48)
 
 PLAIN = 6.0
 """Where e^ε is so many times the levels, plain randomised response is nearly the best channel."""
+
+HARDLY, NAMED = 1e-3, 5
+"""A warning names so many of the attributes that have less than this part of an even share of the reports."""
 
 APART_IN_RANGE = 2**12
 """Levels are at least this part of the range apart: an exact distinction of neighbouring grid steps costs
@@ -121,7 +125,34 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
     if ball is not None and np.linalg.matrix_rank(task.K) > MOST_SEARCHED:
         return ball
     veil = _by_levels(problem, task, epsilon, name)
-    return veil if ball is None or veil.loss(problem.X).mean <= ball.loss(problem.X).mean else ball
+    if ball is not None and ball.loss(problem.X).mean < veil.loss(problem.X).mean:
+        return ball
+    _warn_of_hardly_asked(problem, veil)
+    return veil
+
+
+def _warn_of_hardly_asked(problem: Problem, veil: Veil) -> None:
+    """Name the attributes that fewer reports are about than a thousandth of an even share: weights in the units of
+    columns give nearly all reports to the column of the largest numbers."""
+    encoder, mechanism = veil.encoder, veil.mechanism
+    assert isinstance(encoder, LinearEncoder)  # noqa: S101 - `_veil` makes no other
+    assert isinstance(mechanism, LevelResponse)  # noqa: S101
+    chances = np.array([group.chance for group in mechanism.groups], dtype=np.float64)
+    about = np.array([(encoder.weights[group.places] != 0).any(axis=0) for group in mechanism.groups])
+    asked = about.any(axis=0)
+    share: Floats = chances @ about / chances.sum()
+    rarely = np.flatnonzero(asked & (share < HARDLY / asked.sum()))
+    if not len(rarely):
+        return
+    names = [printable(problem.schema.columns[place]) for place in rarely[:NAMED].tolist()]
+    more = f" and {len(rarely) - NAMED} more" if len(rarely) > NAMED else ""
+    warnings.warn(
+        f"hardly any report is about {', '.join(names)}{more}: one in {1 / share[rarely].max():,.0f} at most, because "
+        "K weighs other columns far more. These means stay unknown. To let all columns count alike, leave out K, or "
+        "divide each column of K by the spread of its values.",
+        HardlyAskedWarning,
+        stacklevel=callers_line(),
+    )
 
 
 def _in_ball(problem: Problem, task: MeanTask, epsilon: float, name: str) -> Veil | None:
