@@ -188,6 +188,30 @@ class SystemInName(random.SystemRandom):
         return OWN.random()
 
 
+class CountsDraws(random.Random):
+    """Replaces both ways to draw bits, and draws them as before."""
+
+    drawn = 0
+
+    def random(self) -> float:
+        self.drawn += 1
+        return super().random()
+
+    def getrandbits(self, k: int, /) -> int:
+        self.drawn += 1
+        return super().getrandbits(k)
+
+
+class CountsTheSystems(random.SystemRandom):
+    """The same, above the system's generator."""
+
+    drawn = 0
+
+    def random(self) -> float:
+        self.drawn += 1
+        return super().random()
+
+
 class AlsoFromTheSystem(random.Random):
     """Has another name and the system's bits."""
 
@@ -247,6 +271,7 @@ PREDICTABLE = {
     "a keyword default": lambda X, *, rng=OWN: X + rng.random(),
     "a system generator in name only": closed_over(SystemInName()),
     "a system generator with another method": closed_over(overridden()),
+    "a generator whose draws are counted": closed_over(CountsDraws(7)),
     "from random import *": written("from random import *\ndef report(X): return X + gauss(0, 1)"),
     "from random import * under its name": written("from random import *\ndef report(X): return X + random()"),
     "in a module that takes a library's name": written(
@@ -368,6 +393,7 @@ UNPREDICTABLE = {
     "beside a module that is an argument": functools.partial(lambda xp, rng, X: xp.sort(X + rng.random()), np, SYSTEM),
     "a closure": closed_over(SYSTEM),
     "with the system's bits under another name": closed_over(AlsoFromTheSystem()),
+    "the system's, whose draws are counted": closed_over(CountsTheSystems()),
     "a partial function": functools.partial(lambda draw, X: X + draw(), SYSTEM.gauss),
     "a default": lambda X, draw=SYSTEM.random: X + draw(),
     "from random import *": written("from random import *\ndef report(X): return X + SystemRandom().random()"),

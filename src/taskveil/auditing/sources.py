@@ -114,11 +114,23 @@ def _foreign(item: Any) -> str | None:
 
 def _predictable(kind: type[Any]) -> bool:
     """Whether objects of this type draw bits by themselves. `random.SystemRandom` replaces both ways to draw them."""
-    ways = ("random", "getrandbits")
-    if issubclass(kind, _MERSENNE) and all(getattr(kind, way) is not getattr(_MERSENNE, way) for way in ways):
+    if issubclass(kind, _MERSENNE) and not any(_of_mersenne(kind, way) for way in ("random", "getrandbits")):
         return False
     torchs = getattr(sys.modules.get("torch"), "Generator", None)
     return issubclass(kind, _GENERATORS) or (isinstance(torchs, type) and issubclass(kind, torchs))
+
+
+def _of_mersenne(kind: type[Any], way: str) -> bool:
+    """Whether this way to draw bits is Mersenne's, or may ask for Mersenne's by `super()`, as one that counts draws."""
+    for base in kind.__mro__:
+        method = vars(base).get(way)
+        if base is _MERSENNE:
+            return True
+        if method is not None and not (
+            isinstance(method, FunctionType) and any("super" in code.co_names for code in _codes(method.__code__))
+        ):
+            return False
+    return False
 
 
 def _touched_by(item: Any, pairs: set[tuple[str, str]]) -> Iterator[Any]:

@@ -16,12 +16,13 @@ report that was drawn but not committed is discarded unseen. A new ledger appear
 empty file means a loss.
 
 **An older copy.** A ledger that was restored from an old copy has forgotten reports. A small file beside it, the mark
-(`….mark`), therefore holds how many reports were recorded, what they cost, and the XOR of the hashes of their releases
-and rounds. It is written after the commit and before the report is returned, so that every report that left the device
-is in it. A ledger that is behind its mark, or holds other reports, is refused. A kill between the two writes leaves the
-ledger ahead: nothing is lost, and the mark follows. A disk that loses its last commit in a power cut, or a copy older
-by one report, leaves the mark ahead by one. The device then goes on: this report is counted as spent, and the XOR tells
-its round, for which no other is made. If both files are restored or deleted, the loss is not detected. The mark is not
+(`….mark`), therefore holds how many reports were recorded, what they cost, the XOR of the hashes of their releases and
+rounds, and the hash of the last one. It is written after the commit and before the report is returned, so that every
+report that left the device is in it. A ledger that is behind its mark, or holds other reports, is refused. One that
+holds the last report holds all before it; a copy that was used elsewhere meanwhile does not. A kill between the two
+writes leaves the ledger ahead: nothing is lost, and the mark follows. A disk that loses its last commit in a power cut,
+or a copy older by one report, leaves the mark ahead by one. The device then goes on: this report is counted as spent,
+and no other is made for its round. If both files are restored or deleted, the loss is not detected. The mark is not
 synced: after a power cut it may be some seconds old.
 
 The journal is a rollback journal. A write-ahead log would need one fsync instead of three. But its locks outlive
@@ -62,8 +63,9 @@ _LEDGERS: weakref.WeakSet[Ledger] = weakref.WeakSet()
 _SLACK = 2.0**-40
 """A cap counts as met to 12 digits, so that a cap of 3ε allows three reports however 3ε was rounded."""
 
-_MARK = struct.Struct("<Qd32sI")  # how many reports were recorded, what they cost, which they are, and a checksum
-_FIRST_MARK = struct.Struct("<QdI")  # did not say which they are
+# How many reports were recorded, what they cost, which they are, which was the last, and a checksum.
+_MARK = struct.Struct("<Qd32s32sI")
+_FORMER_MARKS = struct.Struct("<Qd32sI"), struct.Struct("<QdI")  # did not say which was the last, or which they are
 
 RESTORE = "No report was made. Restore its newest copy: an older one, or a new ledger, would forget what was spent."
 
@@ -158,7 +160,7 @@ class Ledger:
                 if _inode(self._file) != self._inode:
                     raise LedgerError(f"{self.path} was replaced while a report was recorded in it. {RESTORE}")
                 try:
-                    self._write_mark(len(budgets) + 1, _total([*budgets, epsilon]), names ^ _number(name))
+                    self._write_mark(len(budgets) + 1, _total([*budgets, epsilon]), names ^ _number(name), name)
                 except OSError as error:
                     raise LedgerError(
                         f"the report was recorded in {self.path}, but not in {self._mark} ({error}). Free some space "
@@ -361,16 +363,19 @@ class Ledger:
         budgets = [row[0] for row in rows]
         if not all(type(budget) in (float, int) and 0 <= budget < math.inf for budget in budgets):
             raise LedgerError(f"the ledger {self.path} was altered: it holds a budget that is none. {RESTORE}")
-        hashes = (_hash(release, round) if lost is None else lost for _, release, round, lost in rows)
+        hashes = [_hash(release, round) if lost is None else lost for _, release, round, lost in rows]
         total, names = _total(budgets), reduce(xor, map(_number, hashes), 0)
-        marked, cost, told = self._read_mark()
-        if len(budgets) + 1 == marked and total < cost and told is not None:
-            budget, name = math.nextafter(cost - total, math.inf), (names ^ told).to_bytes(32, "little")
+        marked, cost, told, last = self._read_mark()
+        lacking = None if told is None else (names ^ told).to_bytes(32, "little")  # if it is one
+        if len(budgets) + 1 == marked and total < cost and lacking is not None and last in (None, lacking):
+            budget, name = math.nextafter(cost - total, math.inf), lacking
             connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?)", (b"", f"lost {marked}", budget, name))
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
             return self._budgets(connection)
         other = len(budgets) == marked and told not in (None, names)
+        # A ledger that holds the last report holds those before it, because no other ledger could have made it.
+        other = other or (len(budgets) >= marked and last is not None and last not in hashes)
         if len(budgets) < marked or total < cost or other:
             raise LedgerError(
                 f"the ledger {self.path} is an older copy or another ledger: it holds {len(budgets)} reports of "
@@ -379,29 +384,31 @@ class Ledger:
                 "before still counts."
             )
         if len(budgets) > marked or told is None:
-            self._write_mark(len(budgets), total, names)
+            self._write_mark(len(budgets), total, names, lacking if lacking and lacking in hashes else bytes(32))
         return budgets, total, names
 
-    def _write_mark(self, count: int, cost: float, names: int) -> None:
-        known = count, cost, names.to_bytes(32, "little")
+    def _write_mark(self, count: int, cost: float, names: int, last: bytes) -> None:
+        known = count, cost, names.to_bytes(32, "little"), last
         with open(self._mark, "r+b" if self._mark.exists() else "xb", opener=_private) as file:
             file.write(_MARK.pack(*known, zlib.crc32(_MARK.pack(*known, 0))))
 
-    def _read_mark(self) -> tuple[int, float, int | None]:
-        """What the mark holds; zeros if it was not written yet. A mark of the first kind has no XOR."""
+    def _read_mark(self) -> tuple[int, float, int | None, bytes | None]:
+        """What the mark holds; zeros if it was not written yet. Former marks have no last report, the first ones no XOR
+        either. After a power cut the last one may be unknown."""
         try:
             with open(self._mark, "rb", opener=_private) as file:
                 plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
                 raw = file.read(_MARK.size + 1) if plain else b"a pipe"
         except FileNotFoundError:
-            return 0, 0.0, 0
+            return 0, 0.0, 0, None
         if not any(raw):  # a power cut can leave a file of no bytes, or of zeros
-            return 0, 0.0, 0
-        for kind in (_MARK, _FIRST_MARK):
+            return 0, 0.0, 0, None
+        for kind in (_MARK, *_FORMER_MARKS):
             if len(raw) == kind.size:
                 count, cost, *names, check = kind.unpack(raw)
                 if check == zlib.crc32(kind.pack(count, cost, *names, 0)) and cost >= 0:
-                    return count, cost, _number(names[0]) if names else None
+                    last = names[1] if len(names) > 1 and any(names[1]) else None
+                    return count, cost, _number(names[0]) if names else None, last
         raise LedgerError(
             f"{self._mark} is damaged, or is another file: a ledger's mark belongs there. No report was made. If the "
             "ledger itself is no older copy, delete the mark alone: it is made anew."
