@@ -1,4 +1,4 @@
-"""What a crowd adds: the central (ε, δ) of one round for whoever sees the reports of all people without an order.
+"""What a crowd adds: the central (ε, δ) of one round against those who see the reports of all people without order.
 
 **Guarantee.** n honest people make one report each of one release in one round. Somebody sees the n reports as a set,
 without order, time or sender, or anything that was computed from it. Change the record of one person. Then for every
