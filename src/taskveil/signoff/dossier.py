@@ -25,7 +25,16 @@ from taskveil.veil import Family, Veil
 @dataclass(frozen=True, eq=False)
 class Dossier:
     """What must be known about a release before data is collected with it. `content` is plain data, from which the
-    page and the JSON file are made."""
+    page and the JSON file are made.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> made = tv.dossier(veil, rounds=2, people=1000)
+        >>> round(made.content["total"]["epsilon"], 3), made.html().startswith("<!doctype html>")
+        (4.0, True)
+    """
 
     content: dict[str, Any]
 
