@@ -75,6 +75,15 @@ class Ledger:
 
     Close it, or use it as `with Ledger(path) as ledger:`. The reports stay in the file. SQLite's journal, the lock
     (`….lock`) and the mark (`….mark`) lie beside it. Only the owner can read these files.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from taskveil.client import Ledger
+        >>> with TemporaryDirectory() as folder, Ledger(f"{folder}/budget.sqlite") as ledger:
+        ...     first = ledger.once(bytes(32), "2026-W46", epsilon=1.0, cap=2.0, make=lambda: b"one")
+        ...     again = ledger.once(bytes(32), "2026-W46", epsilon=1.0, cap=2.0, make=lambda: b"two")
+        ...     again == first, ledger.spent
+        (True, 1.0)
     """
 
     def __init__(self, path: str | Path) -> None:

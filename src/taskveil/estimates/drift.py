@@ -26,7 +26,17 @@ DRAWS = 2000
 @dataclass(frozen=True, kw_only=True)
 class Drift:
     """`p_value`: how rare reports so far from the volunteers are where people are like them; `moved`: names of rows
-    that moved, the most certain first."""
+    that moved, the most certain first.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> others = np.tile(X + 2, (20, 1))  # people unlike the volunteers
+        >>> drift = tv.estimate(veil, veil.privatize(others)).drift
+        >>> drift.raised, sorted(drift.moved)
+        (True, ['x0', 'x1'])
+    """
 
     p_value: float = 1.0
     """1 where nothing can be compared."""

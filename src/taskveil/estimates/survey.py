@@ -94,6 +94,14 @@ class SurveyEstimate(Estimate):
         e.pairs["plan", "region"]["Basic", "North"]; e.histograms["income"].quantile(0.5)
 
     Means are those of people who have a value. Shares are of all people, and of all people of the group in `by`.
+
+    Example:
+        >>> import pandas as pd, taskveil as tv
+        >>> table = pd.DataFrame({"plan": ["Basic", "Pro"] * 100, "children": [0, 1, 2, 3] * 50})
+        >>> veil = tv.design(table, tv.SurveyTask(), epsilon=4.0)
+        >>> found = tv.estimate(veil, veil.privatize(table))
+        >>> found.means["children"].name, found.shares["plan"]["Pro"].name
+        ('children', 'plan=Pro')
     """
 
     kinds: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys((*SURVEYED, *KINDS)))

@@ -59,6 +59,14 @@ class Plan:
     budget over time, margins are those of one round and of the change between two.
 
     `rows` are empty for a model, and `kept` is empty for others. `basis` says in a sentence what it was computed from.
+
+    Example:
+        >>> import taskveil as tv
+        >>> schema = tv.Schema({"income": tv.Number(0, 100, "k€"), "plan": tv.Category(["Basic", "Pro"])})
+        >>> plan = tv.plan(schema, tv.SurveyTask(), people=10_000, epsilons=[1.0, 4.0])
+        >>> few, many = (plan.people_for("plan=Pro", margin=0.01, epsilon=epsilon) for epsilon in (4.0, 1.0))
+        >>> few < many
+        True
     """
 
     people: int

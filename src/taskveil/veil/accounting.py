@@ -100,7 +100,14 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """(ε, δ) of everything together. `basic_epsilon` is the plain sum of budgets, for comparison."""
+    """(ε, δ) of everything together. `basic_epsilon` is the plain sum of budgets, for comparison.
+
+    Example:
+        >>> import taskveil as tv
+        >>> total = tv.compose([tv.Cost(epsilon=0.125, times=52)], delta=1e-6)
+        >>> total.epsilon < total.basic_epsilon, total.delta
+        (True, 1e-06)
+    """
 
     epsilon: float
     delta: float

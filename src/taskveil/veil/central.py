@@ -59,6 +59,14 @@ class Central:
 
     `at_least` is a lower bound where one is known: no proof can give a smaller ε at this δ. Several rounds:
     `tv.compose([tv.Cost.of(central, times=52)], delta=1e-6)`.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> crowd = veil.central(reports=100_000, delta=1e-7)
+        >>> crowd.epsilon < 0.04 < crowd.local
+        True
     """
 
     epsilon: float

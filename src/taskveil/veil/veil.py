@@ -140,7 +140,15 @@ def as_delta(delta: Any) -> float:
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """`client_bytes` of the client folder, `report_bytes` of one report's numbers, and `operations` (products,
-    comparisons) that the encoder computes for one record; 0 where a model that the release only names does."""
+    comparisons) that the encoder computes for one record; 0 where a model that the release only names does.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> veil.size.report_bytes
+        4
+    """
 
     client_bytes: int
     report_bytes: int
