@@ -225,9 +225,14 @@ def _day(given: Any) -> date:
     try:
         if isinstance(given, datetime) and given.tzinfo is not None:
             given = given.astimezone(UTC)
-        return date(given.year, given.month, given.day) if isinstance(given, date) else date.fromisoformat(given)
+        if isinstance(given, date):
+            return date(given.year, given.month, given.day)
+        day = date.fromisoformat(given)
+        if day.isoformat() == given:  # Python reads other ways to write a date too, browsers do not
+            return day
     except (TypeError, ValueError, OverflowError):  # "no time" of a table is a date too, and its year no number
-        raise DataError(f"a day is a date such as 2026-11-16, got {given!r}.") from None
+        pass
+    raise DataError(f"a day is a date such as 2026-11-16, got {given!r}.")
 
 
 def _length(name: str) -> int:
