@@ -97,7 +97,7 @@ class _Memory(Ledger):
     def recorded(self, release: bytes, round: str) -> bytes | None:
         return self._made.get((release, round), (0.0, None))[1]
 
-    def costs(self, release: bytes) -> list[float]:
+    def costs(self, release: bytes, rounds: Sequence[str] = ()) -> list[float]:  # noqa: ARG002 - nothing is lost here
         return [cost for (own, _), (cost, _) in self._made.items() if own == release]
 
     @property

@@ -87,6 +87,11 @@ def privatize(
         _print_unfit(unfit if makes_file(source, where) else None)
     epsilon = rounded_up(family.epsilon)
     print_line(f"{done.rows:,} reports{_in_parts(done)}, ε = {epsilon}{beside(family.delta)} each: {target}")
+    if family.panel is not None:
+        note(
+            f"a table does not know whose turn it is: every row got a report. Of this release a person reports "
+            f"{family.panel}; make tables of those whose turn it is, or more is spent than the release promises."
+        )
 
 
 def decode(

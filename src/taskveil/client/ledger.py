@@ -219,14 +219,17 @@ class Ledger:
 
         return self._alone(look)
 
-    def costs(self, release: bytes) -> list[float]:
-        """What each recorded report of a `release` cost."""
+    def costs(self, release: bytes, rounds: Sequence[str] = ()) -> list[float]:
+        """What each recorded report of a `release` cost; also those that the ledger has lost, if they were of one of
+        these `rounds`."""
 
         def listed(connection: sqlite3.Connection) -> list[float]:
             with self._explained():
                 self._budgets(connection)  # all of them are budgets, or there is an error
                 rows = connection.execute("SELECT epsilon FROM reports WHERE release = ?", (release,)).fetchall()
-            return [float(cost) for (cost,) in rows]
+                lost = connection.execute("SELECT epsilon, bytes FROM reports WHERE release = x''").fetchall()
+            names = {_hash(release, round.encode()) for round in rounds} if lost else set()
+            return [float(cost) for (cost,) in rows] + [float(cost) for cost, name in lost if name in names]
 
         return self._alone(listed)
 

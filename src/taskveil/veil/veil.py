@@ -328,6 +328,8 @@ class Veil:
     def privatize(self, X: Any) -> Integers:
         """Reports (N, width) of records (N, n): whole numbers, drawn with fresh operating-system entropy.
 
+        Every record gets a report. Whose turn it is in a release over time, only the ledgers of devices know.
+
         Example:
             >>> import numpy as np, taskveil as tv
             >>> X = np.random.default_rng(0).normal(size=(200, 2))
