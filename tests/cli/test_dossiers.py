@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
@@ -86,6 +88,18 @@ def test_what_a_crowd_adds(home: Path) -> None:
     assert (made["epsilon"], made["delta"]) == (own.epsilon, 1e-9)
     assert own.epsilon < made["total"]["epsilon"] < 52 * own.epsilon
     assert made["total"]["delta"] == 104e-9
+
+
+def test_the_least_that_can_be_proved_is_rounded_down(home: Path) -> None:
+    rng = np.random.default_rng(0)
+    task = tv.LinearTask(np.eye(4))
+    veil = tv.design(rng.normal(size=(300, 4)), task, epsilon=2.0, method="codebook")
+    veil.save("codes")
+    said = run("central", "codes", "--reports", 100_000)
+    found = veil.central(reports=100_000, delta=1e-7)
+    assert found.at_least is not None
+    (stated,) = re.findall("holds for all codewords can give a central ε below ([0-9.]+)\\.", " ".join(said.split()))
+    assert found.at_least * (1 - 1e-5) <= float(stated) <= found.at_least
 
 
 def test_a_crowd_of_each_member(home: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -110,7 +111,8 @@ def central(
             print_line(f"Member {name}:")
         print_line(said["statement"])
         if said["at_least"] is not None:
-            print_line(f"No proof can give a central ε below {said['at_least']:.3g} here.")
+            least = Context(prec=6, rounding=ROUND_FLOOR).create_decimal(str(said["at_least"]))
+            print_line(f"No proof that holds for all codewords can give a central ε below {float(least):g}.")
         if "total" in said:
             added = said["total"]
             print_line(f"{rounds:,} rounds: central ε = {rounded_up(added['epsilon'])}, δ = {added['delta']:g}.")
