@@ -222,6 +222,14 @@ def test_the_blanket_is_the_mass_that_all_records_share() -> None:
         assert 0.2 * exact < stated <= exact * (1 + 1e-5)  # the grid ends somewhere
 
 
+def test_a_stated_delta_is_rounded_up() -> None:
+    """In six digits 1.0000004e-07 would be 1e-07, which is not what was proved."""
+    found = Central(epsilon=0.1, delta=1.0000004e-7, reports=10_000, local=1.0, at_least=None)
+    total = tv.compose([tv.Cost.of(found)], delta=1.0000004e-7)
+    for said in (found.statement, found._repr_html_(), total.statement, total._repr_html_()):
+        assert "1.00001e-07" in said
+
+
 def test_rounds_compose() -> None:
     one = Response.calibrated(size=8, favoured=2, epsilon=1.0)
     theta = dependence(one.epsilon, one.blanket)

@@ -115,6 +115,8 @@ def central(
             print_line(f"No proof that holds for all codewords can give a central ε below {float(least):g}.")
         if "total" in said:
             added = said["total"]
-            print_line(f"{rounds:,} rounds: central ε = {rounded_up(added['epsilon'])}, δ = {added['delta']:g}.")
+            print_line(
+                f"{rounds:,} rounds: central ε = {rounded_up(added['epsilon'])}, δ = {rounded_up(added['delta'])}."
+            )
     for line in next(iter(content.values()))["assumes"]:
         print_line(line)

@@ -77,7 +77,7 @@ class Central:
             f"The {self.reports:,} reports of a round without order, time and sender, and all results that are "
             "computed from them, reveal less about one person: nothing is more than "
             f"{times_as_likely(self.epsilon)} times as likely as with any other record of this person, except with "
-            f"probability {self.delta:g} "
+            f"probability {rounded_up(self.delta)} "
             f"(central ε = {rounded_up(self.epsilon)}). The promise to each person stays ε = {rounded_up(self.local)} "
             "for each report, also towards the server that receives it."
         )
@@ -94,7 +94,11 @@ class Central:
         )
 
     def _repr_html_(self) -> str:
-        rows = [["central ε", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["reports", f"{self.reports:,}"]]
+        rows = [
+            ["central ε", rounded_up(self.epsilon)],
+            ["δ", rounded_up(self.delta)],
+            ["reports", f"{self.reports:,}"],
+        ]
         return summary("What a crowd adds", [self.statement, *self.assumes], rows=rows)
 
 
