@@ -108,6 +108,22 @@ def test_a_crowd_of_each_member(home: Path) -> None:
     assert all(f"Member {name}:" in said for name in families.drawn().members)
 
 
+def test_a_member_with_delta_has_no_crowd(home: Path) -> None:
+    X, task = np.random.default_rng(0).normal(size=(300, 2)), tv.LinearTask(np.eye(2))
+    noise = tv.design(X, task, epsilon=2.0, delta=1e-6, method="gaussian")
+    codes = tv.design(X, task, epsilon=2.0, method="codebook")
+    tv.Family({"codes": (codes, 0.5), "noise": (noise, 0.5)}).save("both")
+    said = " ".join(run("central", "both", "--reports", 10_000).split())
+    assert "Member codes: The 10,000 reports of a round" in said
+    assert "Member noise: A central guarantee is known for mechanisms with δ = 0 only." in said
+    made = json.loads(run("central", "both", "--reports", 10_000, "--json"))
+    assert (made["codes"]["reports"], made["noise"]) == (10_000, None)
+    noise.save("alone")
+    assert "a central guarantee is known for mechanisms with δ = 0 only" in one_line(
+        "central", "alone", "--reports", 10_000
+    )
+
+
 @pytest.mark.parametrize("delta", [0, 1, -1, 2])
 def test_a_delta_that_says_nothing_is_refused_first(home: Path, delta: float) -> None:
     assert "--delta must lie between 0 and 1" in one_line("central", "no folder", "--reports", 10, "--delta", delta)
