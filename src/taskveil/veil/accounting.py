@@ -94,7 +94,11 @@ class Cost:
         return min(known, default=None)
 
     def _repr_html_(self) -> str:
-        rows = [["ε of a report", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["times", f"{self.times:,}"]]
+        rows = [
+            ["ε of a report", rounded_up(self.epsilon)],
+            ["δ", rounded_up(self.delta)],
+            ["times", f"{self.times:,}"],
+        ]
         return summary("Cost of a report", [in_a_sentence(self.epsilon, self.delta)], rows=rows)
 
 
@@ -116,12 +120,16 @@ class Total:
     @property
     def statement(self) -> str:
         """The total in words."""
-        exception = f", except with probability {self.delta:g}" if self.delta else ""
+        exception = f", except with probability {rounded_up(self.delta)}" if self.delta else ""
         plain = f"(adding up budgets gives {rounded_up(self.basic_epsilon)})"
         return f"All reports together: ε = {rounded_up(self.epsilon)}{exception} {plain}."
 
     def _repr_html_(self) -> str:
-        rows = [["ε", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["added up", rounded_up(self.basic_epsilon)]]
+        rows = [
+            ["ε", rounded_up(self.epsilon)],
+            ["δ", rounded_up(self.delta)],
+            ["added up", rounded_up(self.basic_epsilon)],
+        ]
         return summary("Cost of all reports together", [self.statement], rows=rows)
 
 

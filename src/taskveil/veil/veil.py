@@ -91,7 +91,11 @@ class Guarantee:
         return in_a_sentence(self.epsilon, self.delta)
 
     def _repr_html_(self) -> str:
-        rows = [["ε of a report", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["kept by", self.enforced_by]]
+        rows = [
+            ["ε of a report", rounded_up(self.epsilon)],
+            ["δ", rounded_up(self.delta)],
+            ["kept by", self.enforced_by],
+        ]
         rows += panel_rows(self.panel, self.lifetime)
         rows += [["assumes", word] for word in self.assumptions]
         return summary("Guarantee", [self.in_a_sentence], rows=rows)
