@@ -188,6 +188,39 @@ class SystemInName(random.SystemRandom):
         return OWN.random()
 
 
+class SaysNumpy:
+    """States the module of a library, as libraries do with classes that they take from elsewhere."""
+
+    __module__ = "numpy"
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return X + random.random()
+
+    @property
+    def noise(self) -> float:
+        return random.gauss(0, 1)
+
+
+class SaysScipy:
+    """Is called as a distribution of scipy, by a name that draws nothing there."""
+
+    __module__ = "scipy.stats.own"
+
+    def ppf(self, _: float) -> float:
+        return random.random()
+
+
+DISTRIBUTION = SaysScipy()
+
+
+class SaysNumpyAndHolds:
+    __module__ = "numpy"
+    rng = np.random.default_rng(3)
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return X + self.rng.random()
+
+
 class CountsDraws(random.Random):
     """Replaces both ways to draw bits, and draws them as before."""
 
@@ -272,6 +305,10 @@ PREDICTABLE = {
     "a system generator in name only": closed_over(SystemInName()),
     "a system generator with another method": closed_over(overridden()),
     "a generator whose draws are counted": closed_over(CountsDraws(7)),
+    "a class that states a library's module": SaysNumpy(),
+    "a property of such a class": lambda X: X + SaysNumpy().noise,
+    "what such a class holds": SaysNumpyAndHolds(),
+    "what states to be a distribution": lambda X: X + DISTRIBUTION.ppf(0.5),
     "from random import *": written("from random import *\ndef report(X): return X + gauss(0, 1)"),
     "from random import * under its name": written("from random import *\ndef report(X): return X + random()"),
     "in a module that takes a library's name": written(
@@ -407,6 +444,7 @@ UNPREDICTABLE = {
         source: written(f"import random, sys, statistics\nfrom scipy import stats\n{source}")
         for source in (
             "def report(X): return X + stats.laplace.ppf(random.SystemRandom().random())",
+            "LAPLACE = stats.laplace(0, 2)\ndef report(X): return X + LAPLACE.ppf(random.SystemRandom().random())",
             "def report(X): return X + statistics.NormalDist().inv_cdf(random.SystemRandom().random())",
             "def report(X): return X + eval('random.SystemRandom().random()')",
             "def report(X): return X + len(globals()) + random.SystemRandom().random()",

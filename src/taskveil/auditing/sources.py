@@ -16,6 +16,7 @@ import builtins
 import contextlib
 import dataclasses
 import dis
+import functools
 import gc
 import hashlib
 import importlib
@@ -27,7 +28,6 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, MethodType, ModuleType
 from typing import Any, Literal
@@ -120,6 +120,31 @@ def _predictable(kind: type[Any]) -> bool:
     return issubclass(kind, _GENERATORS) or (isinstance(torchs, type) and issubclass(kind, torchs))
 
 
+def _home(function: FunctionType) -> ModuleType | None:
+    """The module where a function really lives; None if it has only the name of one."""
+    home = sys.modules.get(function.__globals__.get("__name__", ""))
+    return home if home is not None and vars(home) is function.__globals__ else None
+
+
+def _is_at_home(kind: type[Any]) -> bool:
+    """Whether the module that a class states has it."""
+    home = sys.modules.get(str(kind.__module__))
+    return home is not None and vars(home).get(kind.__name__) is kind
+
+
+def _is_elsewhere(kind: type[Any]) -> bool:
+    """Whether a class that states a closed module, as any class may, has a method that lives in another one."""
+    if _is_at_home(kind):
+        return False
+    for value in vars(kind).values():
+        method = value.fget if isinstance(value, property) else value
+        method = method.__func__ if isinstance(method, staticmethod | classmethod) else method
+        home = _home(method) if isinstance(method, FunctionType) else None
+        if home is not None and _open(home.__name__):
+            return True
+    return False
+
+
 def _of_mersenne(kind: type[Any], way: str) -> bool:
     """Whether this way to draw bits is Mersenne's, or may ask for Mersenne's by `super()`, as one that counts draws."""
     for base in kind.__mro__:
@@ -141,16 +166,15 @@ def _touched_by(item: Any, pairs: set[tuple[str, str]]) -> Iterator[Any]:
     """
     if isinstance(item, FunctionType):
         yield from (*(item.__defaults__ or ()), *(item.__kwdefaults__ or {}).values(), *vars(item).values())
-        # A module of that name must really be where the function lives.
-        home = sys.modules.get(item.__globals__.get("__name__", ""))
-        if home is None or vars(home) is not item.__globals__ or _open(home.__name__):
+        home = _home(item)
+        if home is None or _open(home.__name__):
             yield from _used_by(item, pairs)
         else:
             yield from (value for values in _closure(item).values() for value in values)
     elif isinstance(item, type):
         yield type(item)
         for kind in item.__mro__:
-            if _open(str(kind.__module__)):
+            if _open(str(kind.__module__)) or _is_elsewhere(kind):
                 yield from (value for name, value in vars(kind).items() if name != "__annotations__")
     elif isinstance(item, dataclasses.Field):
         yield from (item.default, item.default_factory, item.metadata)
@@ -275,7 +299,7 @@ def _draws(kind: type[Any], name: str) -> Iterator[Any]:
 
 def _of_scipy(value: Any) -> bool:
     """Whether this is one of scipy's own distributions."""
-    return str(type(value).__module__).startswith("scipy.stats.")
+    return str(type(value).__module__).startswith("scipy.stats.") and _is_at_home(type(value))
 
 
 def _compiled(text: str) -> list[CodeType]:
@@ -349,7 +373,7 @@ def replace_entropy(source: Bytes, door: Bytes | None = None) -> None:
     entropy.system_bytes = door or source
 
 
-@lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=1)
 def _names_of_urandom(_modules: int) -> list[tuple[ModuleType, str]]:
     """Where this process keeps `os.urandom`. Looked up once, so that not every child has to (see `fork_digests`)."""
     return [

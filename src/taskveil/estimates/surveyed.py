@@ -28,6 +28,8 @@ from taskveil.veil.surveys import OTHER, Question, columns_of, questions
 from taskveil.veil.volunteers import missing_in
 
 RARE = "There may be too few people for these means and shares, which stay unknown: {}."
+UNEVEN = 1e12
+"""How many times as wide as another one a bin may be, for doubles to tell how a density over the bins bends."""
 COMPARED = ("means", "shares", "missing")
 """Kinds of rows that the volunteers' sums are compared with."""
 Candidates = Mapping[str, Sequence[Any]]
@@ -94,8 +96,11 @@ class Survey:
     def likely(self, name: str, bins: Sequence[Statistic]) -> Floats | None:
         """(bins,): the smooth shares of the bins of a field among people who have a value, that fit the shares that its
         questions measure together. None without reports, or with fewer than three bins. More than 256 bins are
-        fitted in so many groups of neighbours, with even densities within a group: that takes about a second."""
+        fitted in so many groups of neighbours, with even densities within a group: that takes about a second. If
+        doubles cannot tell how a density over the bins bends, the bins count as equally wide."""
         edges = np.asarray(self.veil.task.edges(name))  # type: ignore[union-attr]
+        if np.diff(edges).max() > UNEVEN * np.diff(edges).min():
+            edges = np.arange(len(edges), dtype=np.float64)
         groups = min(len(bins), math.isqrt(NUMBERS_AT_A_TIME))
         starts = np.linspace(0, len(bins), groups, endpoint=False).astype(int)
         known, fitting = np.zeros((len(starts), len(starts))), np.zeros(len(starts))

@@ -347,16 +347,35 @@ class Schema:
         """Some records inside the bounds as numbers (count, width), with every kind of value that is not missing."""
         return self.fields.expand([field.typical(count) for field in self.fields.fields])
 
+    def try_types(self) -> None:
+        """Make a column of every field, with each value that a server can find in it. A value that the column's type
+        cannot hold is an error, of whatever kind."""
+        for known in (False, True):
+            for name, of, field in zip(self.names, self.types, self.fields.fields, strict=True):
+                other = self._other(of, field) if known else None
+                if field.exclusive:  # a table of all its columns would have as many rows as values
+                    gone = [None] if field.missing or not known else []
+                    values = np.array([*field.words, *gone, other], dtype=object)
+                else:
+                    width = len(field.box[0])
+                    values = field.collapse(
+                        np.vstack([np.zeros((1, width)), np.eye(width), np.ones((1, width))])
+                    ).values
+                if known or not (self.unbounded and self.library == "array"):
+                    build(self.library, {name: (of, _typed(of, values, other))})
+
+    def _other(self, of: ColumnType, field: BaseField) -> str | None:
+        """What stands for values that a category does not list: one that volunteers had."""
+        return (of.other or field.words[0]) if field.exclusive else None
+
     def _natural(self, X: Floats, *, known: bool) -> Iterator[tuple[str, ColumnType, Array, Floats]]:
-        """Name and type of every column, its values and their chances. A category's values are numbers if its column
-        held numbers. With `known`, a value that a category does not list is replaced by one that volunteers had."""
+        """Name and type of every column, its values and their chances. With `known`, a value that a category does not
+        list is replaced by one that volunteers had."""
         parts = zip(self.names, self.types, self.fields.fields, self.fields.places, strict=True)
         for name, of, field, place in parts:
-            other = (of.other or field.words[0]) if known and field.exclusive else None
+            other = self._other(of, field) if known else None
             values, chance = field.collapse(X[:, place], other)
-            if other is not None and of.unseen:
-                values = np.where(np.isin(values, of.unseen), other, values)
-            yield name, of, _as_numbers(values) if values.dtype == object and of.numeric else values, chance
+            yield name, of, _typed(of, values, other), chance
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The fields as JSON that a person can read and correct; written to `path`, if there is one."""
@@ -457,6 +476,15 @@ def _check_holds(name: str, field: BaseField, of: ColumnType) -> None:
             raise DataError(
                 f"column {name!r} holds numbers ({of.name}), but values of its tv.{kind} are not numbers."
             ) from None
+
+
+def _typed(of: ColumnType, values: Array, other: str | None) -> Array:
+    """Natural values (N,) as the type has them: `other` for those that no volunteer had, unless it is None; numbers if
+    the column of a category held numbers."""
+    if other is not None and of.unseen:
+        unseen = frozenset(of.unseen)
+        values = np.array([other if value in unseen else value for value in values.tolist()], dtype=object)
+    return _as_numbers(values) if values.dtype == object and of.numeric else values
 
 
 def _as_numbers(texts: Array) -> Floats:

@@ -385,12 +385,14 @@ def _pandas_series(pd: Any, of: ColumnType, values: Array) -> Any:
         own = _arrow_array(pa, replace(of, name=of.name.removesuffix("[pyarrow]")), values)
         return pd.Series(own, dtype=pd.ArrowDtype(own.type))
     if of.holds == "category":
-        listed = pd.Index(_values_of(of), dtype=of.name.removeprefix("category[").removesuffix("]"))
+        inner = _pandas_type(pd, of.name.removeprefix("category[").removesuffix("]"))
+        listed = pd.Index(_values_of(of), dtype=inner)
         return pd.Series(pd.Categorical.from_codes(_codes(of, values), categories=listed, ordered=of.ordered))
     if of.form:
         values = np.array(written(values, of.form), dtype=object)
     if of.name in ("object", PLAIN_DATES):
         return pd.Series(_objects(pd, of, values), dtype=object)
+    _pandas_type(pd, of.name)
     series = pd.Series(values)
     if of.holds == "date" and of.name.startswith("datetime64") and "," in of.name:
         zone = of.name.partition(", ")[2].removesuffix("]")  # whose clock was read
@@ -407,6 +409,16 @@ def _pandas_series(pd: Any, of: ColumnType, values: Array) -> Any:
     if of.holds == "flag" and series.dtype != bool:
         series = (series >= 0.5).astype("boolean").mask(series.isna())
     return series.astype(of.name)
+
+
+def _pandas_type(pd: Any, name: str) -> str:
+    """The name of a type, or a DataError if no column has it: numpy's texts and records of a fixed length, of which one
+    value may take gigabytes."""
+    kind = pd.api.types.pandas_dtype(name)
+    inner = getattr(kind, "subtype", kind)
+    if isinstance(inner, np.dtype) and inner.kind in "SUV" and inner.itemsize:  # "str" states no length
+        raise DataError(f"no column of a table is of type {name[:40]!r}.")
+    return name
 
 
 def _objects(pd: Any, of: ColumnType, values: Array) -> list[Any]:

@@ -364,14 +364,8 @@ def _schema(device: Device, table: Any, arrays: dict[str, Array]) -> Schema:
         raise ReleaseError("client and server files differ about what a record consists of.")
     types = tuple(unpack(packed, arrays, SERVER_KINDS, ColumnType) for packed in table["types"])
     schema = Schema(device.fields or numbers.fields, library=library_named(table["library"]), types=types)
-    # What the types hold is tried, because only the package of the table knows its types: every category and flag once.
-    widths = [place.stop - place.start for place in schema.fields.places]
-    X = np.vstack([np.zeros((max(widths), schema.width)), np.ones((1, schema.width))])
-    for place, width in zip(schema.fields.places, widths, strict=True):
-        X[np.arange(len(X) - 1), place.start + np.arange(len(X) - 1) % width] = 1.0
     try:
-        schema.collapse(X)
-        schema.for_model(X)
+        schema.try_types()  # because only the package of the table knows its types
     except ImportError:  # another machine may have that package
         pass
     except Exception as error:

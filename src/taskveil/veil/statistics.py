@@ -181,8 +181,9 @@ def checked_survey(parts: Mapping[str, Any]) -> SurveyTask:
     for one in questions:
         said = statistics(task, one)
         if one.levels:
-            for some in one.parts(len(said.keys)):
-                one.scores(said.functionals[:, some])  # refuses blocks and tables that do not measure them
+            tried = said.functionals[:, :1] if one.uniform else said.functionals
+            for some in one.parts(tried.shape[1]):
+                one.scores(tried[:, some])  # refuses blocks and tables that do not measure them
         found |= set(said.keys)
     if lost := [key for key in asked_for(task) if key not in found]:
         raise DataError(f"no question measures {lost[0]!r}.")

@@ -92,6 +92,8 @@ class Question(Rows):
 
     vocabulary: ClassVar[bool] = False
     """Whether it is about an open vocabulary, whose words nobody lists."""
+    uniform: ClassVar[bool] = False
+    """Whether it measures all functionals or none, so that it is enough to try one."""
 
     @classmethod
     def scales(cls, part: Any, prior: Floats) -> tuple[tuple[Integers, ...], tuple[bool, ...]]:
@@ -184,6 +186,7 @@ class BlockQuestion(Question):
     """A question whose outputs favour the rows of cyclic blocks."""
 
     part: BlockGroup
+    uniform = True
 
     @classmethod
     def scales(cls, part: Any, prior: Floats) -> tuple[tuple[Integers, ...], tuple[bool, ...]]:  # noqa: ARG003
