@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -134,11 +135,9 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
 def _warn_of_hardly_asked(problem: Problem, veil: Veil) -> None:
     """Name the attributes that fewer reports are about than a thousandth of an even share: weights in the units of
     columns give nearly all reports to the column of the largest numbers."""
-    encoder, mechanism = veil.encoder, veil.mechanism
-    assert isinstance(encoder, LinearEncoder)  # noqa: S101 - `_veil` makes no other
-    assert isinstance(mechanism, LevelResponse)  # noqa: S101
-    chances = np.array([group.chance for group in mechanism.groups], dtype=np.float64)
-    about = np.array([(encoder.weights[group.places] != 0).any(axis=0) for group in mechanism.groups])
+    made: Any = veil  # of `_veil`: linear directions, of which each group has some
+    chances = np.array([group.chance for group in made.mechanism.groups], dtype=np.float64)
+    about = np.array([(made.encoder.weights[group.places] != 0).any(axis=0) for group in made.mechanism.groups])
     asked = about.any(axis=0)
     share: Floats = chances @ about / chances.sum()
     rarely = np.flatnonzero(asked & (share < HARDLY / asked.sum()))
