@@ -351,7 +351,7 @@ class Estimate:
 
     def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Path | Axes:
         """A picture of the rows with intervals beside the volunteers' means, in the volunteers' standard deviations;
-        assumed rows have another colour.
+        assumed rows have another colour. Rows of a survey are in their own units if volunteers have no value for some.
 
         Args:
             path: the file to write (PNG, PDF or SVG), which is returned; without one, the axes are returned.

@@ -21,6 +21,7 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.errors import DataError
 from taskveil.estimates.labels import Label
+from taskveil.estimates.picture import draw_sections
 from taskveil.estimates.result import KINDS, SURVEYED, Estimate
 from taskveil.estimates.rows import Interval, Row
 from taskveil.notebooks import frame
@@ -243,6 +244,14 @@ class SurveyEstimate(Estimate):
 
     def _parts(self) -> list[tuple[str, Sequence[Row]]]:
         return [(section.title, section.rows) for section in self.sections()]
+
+    def _draw(self, ax: Any) -> tuple[float, float]:
+        """All rows in their own units, where some have no volunteers' value that they could be compared with."""
+        shown = [row for row in self._flat() if row.label.shown]
+        if all(math.isfinite(row.volunteers) and row.spread > 0 for row in shown):
+            return super()._draw(ax)
+        sections = [(one.title, one.rows) for one in self.sections()]
+        return draw_sections(ax, sections, title=self.source, held=self.header[2])
 
     def to_pandas(self) -> Any:
         """A table of all rows: statistic, field, value, by, group, name, mean, low, high, volunteers."""

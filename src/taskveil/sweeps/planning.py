@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.values import DAY
 from taskveil.designs.designing import design
 from taskveil.designs.domain import Domain
 from taskveil.designs.over_time import Budget, OverTime, budget_of
@@ -39,6 +38,7 @@ from taskveil.estimates.rows import SCARCE, attribute_labels
 from taskveil.estimates.survey_statistics import Statistic, statistics, titled
 from taskveil.notebooks import frame, shortened, summary
 from taskveil.progress import Progress, Show
+from taskveil.records.even import even_records
 from taskveil.records.schema import Schema
 from taskveil.records.tables import take_rows
 from taskveil.sweeps.expected import UNKNOWN, Expected, budget_content, margin_text, reach_text, said, whole
@@ -311,7 +311,7 @@ def plan(
         raise BudgetError("a plan needs at least one ε, as in epsilons=[0.5, 1, 2].")
     alone = isinstance(X, Schema)
     if alone:
-        schema, X = X, records_of(X)
+        schema, X = X, even_records(X)
     count = len(X) if hasattr(X, "__len__") else X.num_rows
     basis = (
         "Computed for people as the schema allows: even shares, numbers spread over their bounds, nothing missing."
@@ -371,7 +371,10 @@ def plan_of(veil: Veil, *, people: int = 10_000) -> Plan:
     else:
         raise TaskError("only surveys and means have margins: a design for answers of single people has a loss.")
     rows = tuple(_planned(expected, veil, budget))
-    basis = f"Computed for people like the volunteers of the design.{_left_out(_scarce(veil))}"
+    like = (
+        "those of the design" if veil.volunteers is None else "the volunteers of the design"
+    )  # perhaps there were none
+    basis = f"Computed for people like {like}.{_left_out(_scarce(veil))}"
     return Plan(people=people, epsilons=(budget,), rows=rows, kept=(), basis=basis)
 
 
@@ -400,23 +403,6 @@ def like_volunteers(veil: Veil) -> Floats:
             records[lost, place] = field.expand([None])[0]
     records = np.where(np.isnan(records[:, : schema.width]), means[: schema.width], records[:, : schema.width])
     return np.asarray(np.clip(records, veil.encoder.low, veil.encoder.high))
-
-
-def records_of(schema: Schema, count: int = 5_000) -> Any:
-    """A table of `count` records with even shares and numbers spread over their bounds, fields independent."""
-    if schema.unbounded:
-        raise DataError("this schema has numbers without bounds: state them, tv.Number(low, high), or pass records.")
-    rng, columns = np.random.default_rng(0), list[Any]()
-    for field in schema.fields.fields:
-        order = rng.permutation(count)
-        if field.reads_as[0] == "share":
-            columns.append([field.samples()[place % len(field.samples())] for place in order.tolist()])
-            continue
-        low, high = field.box[0][0], field.box[1][0]
-        values = low + (order + 0.5) / count * (high - low)
-        is_date = field.reads_as[0] == "date"
-        columns.append(np.rint(values * DAY).astype("datetime64[s]") if is_date else values)
-    return schema.collapse(schema.fields.expand(columns))
 
 
 def _planned(expected: Iterable[Expected], veil: Veil, budget: Budget) -> Iterator[Expected]:
