@@ -28,8 +28,8 @@ def cars(count: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     since = pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 3000, count), unit="D")
     garage = rng.random(count) < 0.4
     likes = power / 60 + 2.0 * (origin == "Japan") + garage + (since.year - 2019) / 2 + rng.normal(size=count)
-    holes = rng.random(count) < 0.1
-    table = {"power": np.where(holes, np.nan, power), "origin": origin, "since": since, "garage": garage}
+    missing = rng.random(count) < 0.1
+    table = {"power": np.where(missing, np.nan, power), "origin": origin, "since": since, "garage": garage}
     return pd.DataFrame(table), np.where(likes > 2.8, "keeps it", "sells it")
 
 
@@ -60,5 +60,5 @@ with tempfile.TemporaryDirectory() as folder:
     with Client.load(Path(folder) / "release", ledger=Path(folder) / "ledger") as client:
         report = client.report({"power": None, "origin": "Atlantis", "since": "2021-03-04", "garage": True})
 received = veil.receive(report.to_bytes())
-print(f"a report of {veil.size.report_bytes} byte(s) of a record with a hole; the server reads of it:")
+print(f"a report of {veil.size.report_bytes} byte(s) of a record with a missing value; the server's estimate:")
 print(veil.decode(received, probabilities=True).T.to_string(header=False))

@@ -45,7 +45,7 @@ with tempfile.TemporaryDirectory() as folder:
     size = sum(file.stat().st_size for file in (release / "client").iterdir())
     print(f"what a device downloads: {size / 1024:.0f} KB, without the network")
 
-    # Models are not stored in releases; whoever predicts brings the model.
+    # Releases do not contain the task's model: to predict, pass the model.
     server = tv.Veil.load(release, task=task)
     with Client.load(release, ledger=Path(folder) / "ledger.sqlite") as client:
         report = client.report(people[0])

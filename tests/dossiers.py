@@ -59,6 +59,13 @@ def survey() -> tv.Veil:
     return tv.design(table, tv.SurveyTask(["age", "bmi", "smokes"], by="region"), epsilon=1.0, schema=schema)
 
 
+@cache
+def gaussian() -> tv.Veil:
+    """Sums with Gaussian noise: a promise with a δ."""
+    X = np.random.default_rng(7).normal(size=(300, 3))
+    return tv.design(X, tv.LinearTask([[1.0, 1.0, 1.0]]), epsilon=2.0, delta=1e-6, method="gaussian")
+
+
 def family() -> tv.Family:
     """Answers for nine tenths of the reports, means for one tenth."""
     return families.drawn()

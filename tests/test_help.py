@@ -1,22 +1,25 @@
-"""`help()` of each public name has an example, and every example runs and prints what it says."""
+"""`help()` of each name of the reference has an example, and every example runs and prints what it says."""
 
 from __future__ import annotations
 
 import doctest
 import inspect
+import pkgutil
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import taskveil as tv
 from taskveil.auditing import Audit
-from taskveil.client import Client, upload
+from taskveil.client import Client
 from taskveil.designs.sensitivity import l1_diameter
 from taskveil.estimates.result import Estimate
 from taskveil.sweeps.frontier import Frontier
-from taskveil.veil.veil import Guarantee
 
+PAGES = Path(__file__).parents[1] / "docs/reference/api"
 METHODS = {
     tv.Veil: "encode privatize receive decode predict loss save load release_id guarantee",
     tv.Schema: "of",
@@ -30,10 +33,14 @@ METHODS = {
 
 
 def offered() -> Iterator[tuple[str, Any]]:
-    """Each public name with what it stands for."""
+    """Each public name, and each class that public functions return, with what it stands for."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in sorted(PAGES.glob("*.md")))
+    described = re.findall(r"^\.\. auto(?:class|function):: (\S+)$", text, flags=re.MULTILINE)
     yield from ((name, getattr(tv, name)) for name in tv.__all__ if name != "__version__")
+    others = [name for name in described if name.removeprefix("taskveil.") not in tv.__all__]
+    yield from ((name, pkgutil.resolve_name(name)) for name in others)
     yield from ((f"{kind.__name__}.{name}", getattr(kind, name)) for kind in METHODS for name in METHODS[kind].split())
-    yield from ((one.__name__, one) for one in (upload, l1_diameter, Guarantee))
+    yield "l1_diameter", l1_diameter
 
 
 @pytest.mark.parametrize(("name", "what"), [pytest.param(*one, id=one[0]) for one in offered()])

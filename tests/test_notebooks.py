@@ -30,6 +30,7 @@ EVIL = "<script>alert('&')</script>"
 CONTROL = "a\u202eb\x1b[2J"
 X = np.random.default_rng(0).normal(size=(240, 2))
 TASK = tv.LinearTask([[1.0, 1.0]])
+YEAR = tv.OverTime(lifetime=4.0, rounds=52)
 WIDE = tv.Schema({f"{EVIL} {place}": tv.Category([EVIL, "b"]) for place in range(500)})
 
 
@@ -96,14 +97,22 @@ def results() -> dict[str, Any]:
         "SurveyEstimate": tv.estimate(survey, survey.privatize(table)),
         "Audit": tv.audit(means, trials=2000, finalists=1, structural=False),
         "FamilyAudit": tv.audit(family, trials=2000, finalists=1, structural=False),
+        "Central": means.central(reports=10_000, delta=1e-7),
+        "Series": tv.estimate(means, {name: means.privatize(X) for name in ("w1", "w2", "w3")}),
+        "Over time": tv.sweep(X, TASK, epsilons=[YEAR], methods=["task_aware"]).over_time(YEAR),
+        "Dossier": tv.dossier(survey, rounds=52, title=f"{EVIL}$", purpose=EVIL),
     }  # fmt: skip
 
 
 SHOWN = (
     *("Veil", "Guarantee", "Schema", "Family", "Cost", "Total", "Frontier", "Frontier of others", "Budget"),
     *("Budget of none", "Segments", "Plan", "Estimate", "SurveyEstimate", "Audit", "FamilyAudit"),
+    *("Central", "Series", "Over time", "Dossier"),
 )
-DRAWN = ("Frontier", "Frontier of others", "Segments", "Plan", "Estimate", "SurveyEstimate", "Audit")
+DRAWN = (
+    *("Frontier", "Frontier of others", "Segments", "Plan", "Estimate", "SurveyEstimate", "Audit", "Series"),
+    "Over time",
+)
 LISTED = (*DRAWN, "FamilyAudit")
 
 
@@ -233,8 +242,9 @@ def test_tables_of_pandas_have_the_rows_of_the_tables(results: dict[str, Any], n
     found = results[name].to_pandas()
     assert isinstance(found, pd.DataFrame)
     assert len(found) > 0
-    rows = results[name].to_dicts() if name == "Plan" else results[name].rows()
-    assert len(found) == len(rows)
+    what = results[name]
+    other = {"Plan": lambda: what.to_dicts(), "Series": lambda: what.records(), "Over time": lambda: what.points}
+    assert len(found) == len(other[name]() if name in other else what.rows())
 
 
 def test_a_missing_pandas_is_named(results: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import tomllib
@@ -126,6 +127,17 @@ def test_the_release_is_built_tested_and_described_before_it_is_signed() -> None
         "dist/npm/*": "dist/sbom/taskveil-npm.cdx.json",
     }
     assert all(one["sbom-path"] in said for one in described if "sbom-path" in one)
+
+
+def test_the_sbom_names_the_version() -> None:
+    """CycloneDX's tool takes name and version of the package from the file that it is given."""
+    said = "\n".join(step.get("run", "") for step in read(".github/workflows/release.yml")["jobs"]["build"]["steps"])
+    (line,) = re.findall(r"^(sed .*) > versioned\.toml$", said, flags=re.MULTILINE)
+    assert "--pyproject versioned.toml" in said
+    environment = {**os.environ, "GITHUB_REF_NAME": "v1.2.3"}
+    made = subprocess.run(["bash", "-c", line], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    project = tomllib.loads(made.stdout)["project"]
+    assert (project["name"], project["version"], project.get("dynamic")) == ("taskveil", "1.2.3", None)
 
 
 def test_all_files_name_one_repository() -> None:

@@ -122,10 +122,11 @@ def test_the_demo(budgets: str, tmp_path: Path) -> None:
     assert (tmp_path / "demo.png").exists()
 
 
-def test_the_first_example_of_the_readme(tmp_path: Path) -> None:
+def test_the_first_examples_of_the_readme(tmp_path: Path) -> None:
     text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    example = next(code for language, code in pages.blocks(text) if language == "python")
-    done = run(f"import warnings; warnings.simplefilter('ignore')\n{example}\nprint('torch' in sys.modules)", tmp_path)
+    survey, model, *_ = (code for language, code in pages.blocks(text) if language == "python")
+    code = f"import warnings; warnings.simplefilter('ignore')\n{survey}\n{model}\nprint('torch' in sys.modules)"
+    done = run(code, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "False"
 

@@ -45,14 +45,14 @@ export interface Options {
    * record.
    */
   epsilon?: number | undefined;
-  /** Milliseconds without a byte until fetching the release counts as failed, 10,000 unless told otherwise. */
+  /** Milliseconds without a byte until fetching the release counts as failed; 10,000 by default. */
   timeout?: number | undefined;
   /** Stops fetching the release; the error then has the code "aborted". */
   signal?: AbortSignal | undefined;
 }
 
 export interface ReportOptions {
-  /** "0" unless told otherwise. Every round has one report, and costs ε again. */
+  /** "0" by default. Every round has one report, and costs ε again. */
   round?: Round | undefined;
 }
 

@@ -64,7 +64,10 @@ export class Panel {
     return Math.ceil((place * this.reports) / this.rounds.length);
   }
 
-  /** The round that a day belongs to: a text such as "2026-11-16", or a `Date`, which counts in universal time. */
+  /**
+   * The round that a day belongs to: a text such as "2026-11-16", or a `Date`, which counts in universal time. A text with a time
+   * is refused, since it may be of any time zone.
+   */
   roundOn(date: string | Date): string {
     const { rounds, days } = this;
     if (!days) fail("data", "the rounds of this release have names without dates: name the round.");
@@ -150,8 +153,8 @@ export function readPanel(packed: Json): Panel {
   return new Panel(reports, rounds, whole(packed.days, 0, Number.MAX_SAFE_INTEGER, "days between rounds"));
 }
 
-/** Days since the beginning of 1970; null if it is no date. */
+/** Days since the beginning of 1970; null if it is no date, or a text with a time. */
 function day(date: unknown): number | null {
   const found = moment(date);
-  return found && Math.floor(found.seconds / DAY);
+  return found && !((date as string).length > 10) ? Math.floor(found.seconds / DAY) : null; // a `Date` has no length
 }

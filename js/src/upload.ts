@@ -12,13 +12,13 @@ import { alike, BINARY, isReport, packBatch, type Report } from "./wire.js";
 export interface UploadOptions {
   /** What the collector's owner gave out for uploads, if it takes one. It appears in no error. */
   token?: string | undefined;
-  /** Reports sent at once, 1000 unless told otherwise. */
+  /** Reports sent at once; 1000 by default. */
   batch?: number | undefined;
-  /** How often a batch is sent before giving up, 6 unless told otherwise. */
+  /** How often a batch is sent before giving up; 6 by default. */
   attempts?: number | undefined;
-  /** Milliseconds until an attempt counts as failed, 10,000 unless told otherwise. */
+  /** Milliseconds until an attempt counts as failed; 10,000 by default. */
   timeout?: number | undefined;
-  /** Milliseconds before the first retry, 500 unless told otherwise; doubles every time. */
+  /** Milliseconds before the first retry; 500 by default. It doubles every time. */
   pause?: number | undefined;
   /** Stops the upload: the error then has the code "aborted", and says how many reports were accepted before. */
   signal?: AbortSignal | undefined;

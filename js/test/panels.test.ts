@@ -120,6 +120,11 @@ describe("a panel", () => {
     expect(panel.roundOn(new Date("2027-01-17T23:59:59Z"))).toBe("2027-01-11");
     for (const day of ["2026-12-27", "2027-01-18"]) expect(() => panel.roundOn(day)).toThrow("no round is planned");
     for (const day of ["tomorrow", new Date(NaN), 7 as never]) expect(() => panel.roundOn(day)).toThrow("a day is a date");
+    // Python refuses them too. The last one is in another round than the `Date` of the same moment.
+    for (const day of ["20261228", "2026-W53-1", "2026-12-28T00:00", "2027-01-03T23:59-05:00"]) {
+      expect(() => panel.roundOn(day)).toThrow("a day is a date");
+    }
+    expect(panel.roundOn(new Date("2027-01-03T23:59-05:00"))).toBe("2027-01-04");
     expect(() => NAMED.roundOn("2027-01-01")).toThrow("names without dates");
   });
 

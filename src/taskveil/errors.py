@@ -152,6 +152,10 @@ class DoubtfulColumnWarning(UserWarning):
     """A column that was probably meant to be something else than what it was taken for; the message says what to do."""
 
 
+class HardlyAskedWarning(UserWarning):
+    """Attributes that hardly any report is about, because the task weighs others far more; the message names them."""
+
+
 class NothingToReportWarning(UserWarning):
     """`method="auto"` found nothing better than one answer for everybody, and designed a veil that tells nothing."""
 

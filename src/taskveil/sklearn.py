@@ -39,6 +39,13 @@ class PrivateReports(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         task: what the data is for; by default every column counts alike, in units of its own spread, a category as one.
         epsilon: the budget of one report.
         delta, method, on_device, domain, schema, seed, torch_device: as in `taskveil.design`.
+
+    Example:
+        >>> import numpy as np
+        >>> from taskveil.sklearn import PrivateReports
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> PrivateReports(epsilon=4.0, method="task_aware").fit(X).transform(X).shape
+        (200, 2)
     """
 
     @refusing_old_arguments

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import taskveil as tv
+from auditing.gaussians import gaussian_veil
 from families import answers, chosen, drawn, means
 from taskveil.auditing.families import family_checks
 from taskveil.auditing.over_time import NAMES, over_time_checks
@@ -54,6 +55,13 @@ def test_sound_devices_are_cleared(design: Callable[[float], tv.Veil], reports: 
     panel = Panel(reports=reports, rounds=tuple(map(str, range(rounds))), days=0)
     checks = checked(design(1.0), trials, panel)
     assert [check.name for check in checks] == list(NAMES)
+    assert [check.outcome for check in checks] == ["held"] * 3, [check.detail for check in checks]
+
+
+def test_what_delta_allows_is_no_alarm() -> None:
+    """Noise with an ε near 0 and a large δ: most of the difference that is seen is that of δ."""
+    veil = replace(gaussian_veil(0.05, 0.3), panel=Panel(reports=2, rounds=("a", "b", "c", "d"), days=0))
+    checks = over_time_checks(single(veil.device, bytes(32)), ([-1e9], [1e9]), 300_000)
     assert [check.outcome for check in checks] == ["held"] * 3, [check.detail for check in checks]
 
 

@@ -219,6 +219,8 @@ def test_design_over_time_with_a_budget_of_each_report(csv: Path, tmp_path: Path
     result = json.loads(run("design", csv, tmp_path / "r", *given))
     assert (result["reports"], result["rounds"]) == (2, ["1", "2", "3", "4"])
     assert (result["epsilon"], result["lifetime"], result["considered_panels"]) == (2.5, 5.0, [])
+    said = run("privatize", csv, tmp_path / "reports.parquet", "--release", tmp_path / "r")
+    assert "every row got a report. Of this release a person reports in 2 of 4 rounds;" in said
 
 
 @pytest.mark.parametrize(

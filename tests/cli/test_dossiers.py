@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
@@ -88,10 +90,38 @@ def test_what_a_crowd_adds(home: Path) -> None:
     assert made["total"]["delta"] == 104e-9
 
 
+def test_the_least_that_can_be_proved_is_rounded_down(home: Path) -> None:
+    rng = np.random.default_rng(0)
+    task = tv.LinearTask(np.eye(4))
+    veil = tv.design(rng.normal(size=(300, 4)), task, epsilon=2.0, method="codebook")
+    veil.save("codes")
+    said = run("central", "codes", "--reports", 100_000)
+    found = veil.central(reports=100_000, delta=1e-7)
+    assert found.at_least is not None
+    (stated,) = re.findall("holds for all codewords can give a central ε below ([0-9.]+)\\.", " ".join(said.split()))
+    assert found.at_least * (1 - 1e-5) <= float(stated) <= found.at_least
+
+
 def test_a_crowd_of_each_member(home: Path) -> None:
     families.drawn().save(home / "both")
     said = run("central", "both", "--reports", 10_000)
     assert all(f"Member {name}:" in said for name in families.drawn().members)
+
+
+def test_a_member_with_delta_has_no_crowd(home: Path) -> None:
+    X, task = np.random.default_rng(0).normal(size=(300, 2)), tv.LinearTask(np.eye(2))
+    noise = tv.design(X, task, epsilon=2.0, delta=1e-6, method="gaussian")
+    codes = tv.design(X, task, epsilon=2.0, method="codebook")
+    tv.Family({"codes": (codes, 0.5), "noise": (noise, 0.5)}).save("both")
+    said = " ".join(run("central", "both", "--reports", 10_000).split())
+    assert "Member codes: The 10,000 reports of a round" in said
+    assert "Member noise: A central guarantee is known for mechanisms with δ = 0 only." in said
+    made = json.loads(run("central", "both", "--reports", 10_000, "--json"))
+    assert (made["codes"]["reports"], made["noise"]) == (10_000, None)
+    noise.save("alone")
+    assert "a central guarantee is known for mechanisms with δ = 0 only" in one_line(
+        "central", "alone", "--reports", 10_000
+    )
 
 
 @pytest.mark.parametrize("delta", [0, 1, -1, 2])

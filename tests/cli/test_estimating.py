@@ -261,3 +261,23 @@ def test_candidates_of_a_large_vocabulary_come_from_a_file(tmp_path: Path) -> No
     assert found["zip code=01067"] > 0.3 > found["zip code=10115"]
     assert "cannot read" in one_line(*asked, "--candidates", "zip code=none.txt")
     assert "with a name of zip code" in one_line(*asked, "--candidates", "zip=words.txt")
+
+
+def test_shares_add_up_on_request(home: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"plan": rng.choice(["Basic", "Plus"], 400), "owner": rng.random(400) < 0.3})
+    schema = tv.Schema({"plan": tv.Category(["Basic", "Plus"]), "owner": tv.Flag()})
+    tv.design(table, tv.SurveyTask(pairs=[("plan", "owner")]), epsilon=1.0, schema=schema).save(tmp_path / "r")
+    table.to_parquet(tmp_path / "people.parquet")
+    run("privatize", tmp_path / "people.parquet", tmp_path / "reports.parquet", "--release", tmp_path / "r")
+    asked = ("estimate", tmp_path / "reports.parquet", "--release", tmp_path / "r")
+    said = run(*asked, "--consistent", "--json", tmp_path / "e.json")
+    assert "Shares are projected" in said
+    assert "projected" not in run(*asked)
+    rows = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))
+    assert sum(row["mean"] for row in rows["shares"] if row["of"][0] == "plan") == pytest.approx(1.0)
+    assert sum(row["mean"] for row in rows["pairs"]) == pytest.approx(1.0)
+    assert min(row["mean"] for row in rows["pairs"]) >= 0.0
+    means = ("estimate", home / "first.parquet", "--release", home / "release", "--consistent")
+    assert "--consistent is for surveys" in one_line(*means)
+    assert "without --since and --consistent" in one_line(*means, "--series", tmp_path / "line.csv")

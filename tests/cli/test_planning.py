@@ -85,6 +85,16 @@ def test_a_survey_is_designed_with_its_margins(people: Path, tmp_path: Path) -> 
     assert found["margins"][0]["margin"] > 0
 
 
+def test_a_survey_is_designed_from_a_schema_alone(tmp_path: Path) -> None:
+    schema, folder = tmp_path / "schema.json", tmp_path / "release"
+    tv.Schema({"income": tv.Number(0, 100), "plan": tv.Category(["Basic", "Plus"])}).to_json(schema)
+    printed = run("design", schema, folder, "--survey", "--epsilon", 2, "--by", "plan")
+    assert "income, plan=Plus" in printed
+    assert "volunteers" not in printed  # there are none
+    assert tv.Veil.load(folder).volunteers is None
+    assert "pass --survey" in one_line("design", schema, tmp_path / "other", "--epsilon", 2)
+
+
 def test_a_sweep_of_a_survey_or_of_means_names_a_budget(people: Path, tmp_path: Path) -> None:
     arguments = ["sweep", people, "--epsilons", "0.5,1,2,4", "--folder", tmp_path / "out"]
     schema = tmp_path / "schema.json"

@@ -96,6 +96,7 @@ def test_it_says_what_is_open_and_what_is_promised(home: Path, tmp_path: Path, s
         assert f"{name} ({veil.release_id[:12]}…): open; current round spring; rounds spring (0 reports)" in about
         assert promise.strip() in veil.guarantee.statement
         assert "times as likely" in promise
+    assert output.count("for one report. What all rounds add up to: taskveil collection status\n") == 1
     assert [one.port for one in served] == [8123]
 
 

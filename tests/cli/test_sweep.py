@@ -148,7 +148,7 @@ def test_mistakes_about_segments_and_engines_are_explained(people: Path, tmp_pat
     assert "would reveal the label" in one_line(*arguments, "--target", "y", "--segment", "y")
     assert 'engine must be "plain" or "ray"' in one_line(*arguments, "--engine", "spark")
     assert "pass --engine ray too" in one_line(*arguments, "--workers", "2")
-    assert "pass --engine ray --gpus 1" in one_line(*arguments, "--engine", "ray", "--device", "cuda")
+    assert "pass --gpus 1 too" in one_line(*arguments, "--engine", "ray", "--device", "cuda")
     assert "no Ray cluster answers at 127.0.0.1:1" in one_line(
         *arguments, "--engine", "ray", "--address", "127.0.0.1:1"
     )

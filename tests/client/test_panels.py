@@ -164,7 +164,8 @@ def test_a_day_is_a_date_a_time_or_a_text() -> None:
     ahead = timezone(timedelta(hours=2))
     assert panel.round_on(datetime(2024, 3, 1, 1, 59, tzinfo=ahead)) == "2024-02-29"
     assert panel.round_on(datetime(2024, 3, 1, 2, 0, tzinfo=ahead)) == "2024-03-01"
-    for wrong in ("2023-02-29", "tomorrow", "", None, 7, b"2024-02-29", pd.NaT, LAST):
+    others = ("20240229", "2024-W09-4", "2024/02/29", "2024-02-29T12:00", "2024-02-29T23:59-05:00")
+    for wrong in ("2023-02-29", "tomorrow", "", None, 7, b"2024-02-29", pd.NaT, LAST, *others):
         with pytest.raises(DataError, match="a day is a date such as 2026-11-16"):
             panel.round_on(wrong)  # type: ignore[arg-type]
 

@@ -204,6 +204,25 @@ def test_who_chooses_another_member_is_told_the_delta_of_earlier_reports(tmp_pat
         assert ("(ε = 3), except with probability δ = 2e-06" in pure.statement) == (panel is not None)
 
 
+def test_a_lost_report_with_an_earlier_choice_is_in_what_is_planned_and_said(tmp_path: Path) -> None:
+    """A disk that loses its last commit, and then a smaller ε and one without δ: what was sent still counts."""
+    box = tv.Box([0, 0], [1, 1])
+    noisy = tv.design(people(), tv.LinearTask(np.ones((1, 2))), epsilon=2.0, delta=1e-6, method="gaussian", domain=box)
+    tv.Family.of_budgets({2.0: replace(noisy, panel=PANEL), 0.5: replace(means(0.5), panel=PANEL)}).save(
+        tmp_path / "family"
+    )
+    with Client.load(tmp_path / "family", ledger=tmp_path / "l", epsilon=2.0) as high:
+        high.enrol("0")
+        shutil.copy2(tmp_path / "l", tmp_path / "joined")
+        assert any(high.report([0.5, 0.5], round=str(place)) is not None for place in range(4))
+    shutil.copy2(tmp_path / "joined", tmp_path / "l")
+    with Client.load(tmp_path / "family", ledger=tmp_path / "l", epsilon=2.0) as same:
+        assert same.spent().planned == 4.0  # the lost report, and the one to come
+    with Client.load(tmp_path / "family", ledger=tmp_path / "l", epsilon=0.5, cap=9.0) as low:
+        assert low.spent().planned == 2.5
+        assert "odds of at most 12.2 to 1 (ε = 2.5), except with probability δ = 2e-06" in low.statement
+
+
 def test_a_drawn_family_pays_the_largest_epsilon_for_every_report(tmp_path: Path) -> None:
     family = drawn()
     members = {name: (replace(veil, panel=PANEL), family.weights[name]) for name, veil in family.members.items()}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +20,7 @@ import releases
 import surveys_drawn
 import taskveil as tv
 from collections_drawn import codebook_veil, records, with_volunteers
+from conftest import needs
 from running_collector import Asked, running, small_veil
 from taskveil.collector import estimating
 from taskveil.collector.estimating import EstimateRequest, stored_tally
@@ -109,6 +112,31 @@ def test_a_round_says_what_its_crowd_adds(told: tuple[Asked, tv.Veil]) -> None:
     assert (one["release"], one["statement"]) == (veil.release_id, own.statement)
     # The same people may have reported in each round, so all rounds together are no crowd.
     assert "crowd" not in estimated(asked, veil)
+
+
+DRAWN = """
+const made = () => ({ style: {}, children: [], setAttribute() {}, append(...some) { this.children.push(...some); } });
+globalThis.document = { createElement: made, createElementNS: made };
+const text = (one) => (typeof one === "string" ? one : one.children.map(text).join(""));
+const { estimates } = await import(process.argv[1]);
+console.log(estimates(JSON.parse(process.argv[2]), {}).flat(Infinity).filter(Boolean).map(text).join("\\n"));
+"""
+
+
+@needs(shutil.which("node") is not None, "Node")
+def test_the_page_rounds_the_crowds_epsilon_up() -> None:
+    """0.01034567 in three digits would be 0.0103, which is not proved."""
+    crowd = [{"epsilon": 0.01034567, "delta": 1.00000049e-6, "reports": 1200}]
+    answer = {"rows": [], "notes": [], "reports": 1234, "confidence": 0.95, "drift": {"words": ""}, "crowd": crowd}
+    page = Path(estimating.__file__).with_name("pages") / "estimates.js"
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", DRAWN, page.as_uri(), json.dumps(answer)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "1,200 honest reports of this round" in done.stdout
+    assert "central ε\u00a0=\u00a00.0103457, δ\u00a0=\u00a00.00000100001. " in done.stdout
 
 
 def test_a_round_of_gaussian_reports_has_no_central_guarantee(tmp_path: Path) -> None:

@@ -108,3 +108,44 @@ def test_too_few_volunteers_are_told_how_many_it_takes(count: int, method: str) 
             tv.design(X[:count], TASK, epsilon=1.0, method=method)
     else:
         assert np.isfinite(tv.design(X[:count], TASK, epsilon=1.0, method=method).loss(X[:count]).mean)
+
+
+@pytest.mark.parametrize("task", [tv.SurveyTask(by="plan"), tv.MeanTask()])
+def test_a_schema_alone_is_enough_for_statistics_and_no_volunteers_are_made_up(
+    task: tv.SurveyTask | tv.MeanTask,
+) -> None:
+    """It raised AttributeError, although the docs say that a survey needs no volunteers."""
+    schema = tv.Schema(
+        {
+            "income": tv.Number(0, 100, missing=True),
+            "plan": tv.Category(["Basic", "Plus"]),
+            "since": tv.Date("2020-01-01", "2024-01-01"),
+            "owner": tv.Flag(),
+        }
+    )
+    veil = tv.design(schema, task, epsilon=2.0)
+    assert veil.volunteers is None
+    assert veil.schema.names == schema.names
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(
+        {
+            "income": rng.gamma(4.0, 8.0, 20_000),
+            "plan": rng.choice(["Basic", "Plus"], 20_000, p=[0.8, 0.2]),
+            "since": np.datetime64("2021-01-01") + rng.integers(0, 300, 20_000),
+            "owner": rng.random(20_000) < 0.3,
+        }
+    )
+    found = tv.estimate(veil, veil.privatize(people))
+    rows = {row.label.name: row for rows in found.groups.values() for row in rows}
+    assert abs(rows["income"].mean - people["income"].clip(0, 100).mean()) < 1.5 * rows["income"].width
+    assert abs(rows["plan=Basic"].mean - 0.8) < 1.5 * rows["plan=Basic"].width
+    assert not found.drift.raised
+    assert "keeps no sums over its volunteers" in found.drift.words
+
+
+def test_a_schema_alone_is_not_enough_for_answers() -> None:
+    schema = tv.Schema({"income": tv.Number(0, 100)})
+    with pytest.raises(DataError, match="a LinearTask is designed from volunteers' records"):
+        tv.design(schema, tv.LinearTask([[1.0]]), epsilon=1.0)
+    with pytest.raises(DataError, match="numbers without bounds"):
+        tv.design(tv.Schema.numbers(2), tv.MeanTask(), epsilon=1.0)

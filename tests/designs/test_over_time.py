@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import FrozenInstanceError, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,9 @@ def test_rounds_have_numbers_names_or_dates() -> None:
         dated = tv.OverTime(lifetime=1.0, rounds=2, start=start)
         assert (dated.names, dated.panel(2).days) == (expected, 7)
     assert tv.OverTime(lifetime=1.0, rounds=2, start="2026-12-28", days=1).names == ("2026-12-28", "2026-12-29")
+    ahead = datetime(2026, 12, 28, 1, tzinfo=timezone(timedelta(hours=2)))  # the day before, in universal time
+    year = tv.OverTime(lifetime=1.0, rounds=2, start=ahead)
+    assert year.panel(1).round_on(ahead) == year.names[0] == "2026-12-27"
     assert hash(named) == hash(tv.OverTime(lifetime=1.0, rounds=("spring", "autumn")))
     with pytest.raises(FrozenInstanceError):
         named.lifetime = 2.0  # type: ignore[misc]

@@ -229,6 +229,24 @@ def test_table_picture_file_and_frame(tmp_path: Path) -> None:
     assert {one.name for one in e.forged(0.01)} >= {"income", "plan=Basic"}
 
 
+def test_the_picture_has_groups_cross_tables_and_histograms_too(tmp_path: Path) -> None:
+    """It had only the rows that volunteers have a value for, and nothing at all of a release without volunteers."""
+    parts = [ax for ax in found().plot().child_axes if ax.get_yticks().size]
+    titles = [ax.get_title(loc="left") for ax in parts]
+    assert titles[0] == "Means"
+    assert {"Shares of plan", "By region: income", "plan × region", "Histogram of income"} <= set(titles)
+    shown = sum(len(ax.get_yticklabels()) for ax in parts)
+    rows = [row for section in found().sections() for row in section.rows if np.isfinite(row.interval[2:4]).all()]
+    assert shown == min(len(rows), 60)
+    (income,) = (ax for ax in parts if ax.get_title(loc="left") == "By region: income")
+    assert income.get_yticklabels()[0].get_text() == "income, region=North\n[k€]"
+    low, high = income.get_xlim()
+    assert low < found().by["region"]["North"]["income"].mean < high  # in its own unit
+    drawn.survey().save(tmp_path / "bare", volunteers=False)
+    bare = tv.estimate(tv.Veil.load(tmp_path / "bare"), tally())
+    assert bare.plot(tmp_path / "bare.png").stat().st_size > 5_000
+
+
 def test_two_rounds_differ_and_pool() -> None:
     people = drawn.Drawn.of(drawn.survey(), PEOPLE)
     first, second = (people.reports(5_000, np.random.default_rng(seed)) for seed in (1, 2))

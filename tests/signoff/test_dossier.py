@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import families
 import taskveil as tv
-from dossiers import Reader, family, model, survey, texts
+from dossiers import Reader, family, gaussian, model, survey, texts
 from taskveil.client.promise import rounded_up
 from taskveil.errors import BudgetError, BudgetSpentError, DataError
 from taskveil.signoff import dossier
@@ -264,6 +264,46 @@ def test_a_cap_counts_reports_as_the_ledger_does(tmp_path: Path) -> None:
         with pytest.raises(BudgetSpentError):
             client.report(np.zeros(40), round=3)
     assert tv.dossier(veil, rounds=52, cap=cap).content["total"]["allowed"] == 3
+
+
+def test_with_a_delta_the_limit_of_the_device_is_the_sum_that_its_ledger_counts(tmp_path: Path) -> None:
+    """The reports cost less together than the sum of their ε, but a device that stops at less makes fewer of them."""
+    made = tv.dossier(gaussian(), rounds=12)
+    total = made.content["total"]
+    assert total["epsilon"] < 8.0 < 23.9 < total["needs"] <= 24.0
+    assert total["delta"] == pytest.approx(12e-6)
+    shown = Reader(made.html()).text
+    assert "the app must set it to ε = 24: by default it allows one report. Devices add up the ε" in shown
+    assert "The app sets the limit of the device (cap) to ε = 24 at most." in shown
+    assert f"12 rounds: ε = {rounded_up(total['epsilon'])}, δ = {rounded_up(total['delta'])}" in shown
+    assert f"Budget of one reportε = {rounded_up(gaussian().guarantee.epsilon)}, δ = 1e-06" in shown
+    gaussian().save(tmp_path / "release")
+    with tv.Client.load(tmp_path / "release", ledger=tmp_path / "ledger", cap=24.0) as client:
+        for round in range(12):
+            client.report(np.zeros(3), round=round)
+        with pytest.raises(BudgetSpentError):
+            client.report(np.zeros(3), round=12)
+    assert "Devices add up" not in Reader(tv.dossier(gaussian(), rounds=1).html()).text
+
+
+def test_with_a_delta_the_advice_counts_as_the_total_does() -> None:
+    def together(rounds: int) -> float:
+        return float(tv.dossier(gaussian(), rounds=rounds).content["total"]["epsilon"])
+
+    total = tv.dossier(gaussian(), rounds=12).content["total"]
+    most = total["within_weak"]
+    assert most > 5.0 // gaussian().guarantee.epsilon
+    assert together(most) <= 5.0 < together(most + 1)
+    assert f"To stay at ε = 5 or less in total, ask a person for {most} reports at most." in total["words"]
+
+
+def test_with_a_delta_a_cap_counts_the_reports_that_devices_make() -> None:
+    found = tv.dossier(gaussian(), rounds=12, cap=6.0).content["total"]
+    three = tv.dossier(gaussian(), rounds=3).content["total"]
+    assert found["allowed"] == 3
+    assert (found["epsilon"], found["delta"]) == (three["epsilon"], three["delta"])
+    assert "they make 3 of the 12 reports" in found["words"]
+    assert "This holds except with probability δ = 3e-06" in found["words"]
 
 
 def test_what_people_choose_adds_up_by_choice() -> None:

@@ -83,7 +83,9 @@ def test_texts_of_the_operator_and_of_an_audit_are_text(evil: str) -> None:
     assert read.text.count(" ".join(printable(" ".join(evil.split())).split())) >= 6
     assert "\x1b" not in made.to_json()
     assert json.loads(made.to_json()) == made.content
-    assert "<script" not in made._repr_html_()
+    shown = made._repr_html_()
+    assert "<script" not in shown
+    assert all(letter == printable(letter) for letter in shown)
 
 
 def test_a_forged_id_does_not_reach_the_style() -> None:

@@ -106,12 +106,32 @@ def test_groups_without_people_are_left_out(planned: Plan) -> None:
     assert not any("region not listed" in row.name and "income" in row.name for row in planned.rows)
 
 
+def test_groups_and_means_of_hardly_anybody_are_left_out_by_name() -> None:
+    """They were left out without a word: nobody saw that the plan has no row for a group that was asked for."""
+    table = X.assign(region=np.where(np.arange(COUNT) < 6, "North", "South"))  # 0.2%
+    table["age"] = np.where(np.arange(COUNT) < 12, 50.0, np.nan)
+    found = tv.plan(table, tv.SurveyTask(["plan", "age"], by="region"), people=PEOPLE, epsilons=[1.0], schema=SCHEMA)
+    assert not any("region=North" in row.name and row.name != "region=North" for row in found.rows)
+    assert "about fewer than 1% of people: region=North; age, region=South." in found.table()
+    assert "not listed" not in found.basis
+    veil = tv.design(table, tv.SurveyTask(["plan"], by="region"), epsilon=1.0, schema=SCHEMA)
+    assert "about fewer than 1% of people: region=North." in plan_of(veil).basis
+
+
+def test_nothing_is_said_to_be_left_out_where_nothing_is(planned: Plan) -> None:
+    assert "Left out" not in planned.table()
+
+
 def test_a_budget_is_named_for_a_margin(planned: Plan) -> None:
     wide = planned.widest(4.0)
     margin = wide.margin(PEOPLE) / wide.width
     assert planned.epsilon_for(margin=1.01 * margin) == 4.0
     assert planned.epsilon_for(margin=0.99 * margin) == math.inf
-    assert "ε = 4 is the smallest budget" in planned.advice(margin=1.01 * margin)
+    enough = planned.advice(margin=1.01 * margin)
+    assert "ε = 4 is the smallest budget" in enough
+    needed = max(row.people(1.01 * margin * row.width) for row in planned.rows if row.epsilon == 4.0 and row.width > 0)
+    assert needed < PEOPLE
+    assert f"At this budget {needed:,} people are enough." in enough
     said = planned.advice(margin=0.001)
     assert "No budget of the plan is enough" in said
     assert f"{wide.people(0.001 * wide.width):,} people" in said

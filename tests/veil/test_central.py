@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, permutations, product
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -124,6 +125,31 @@ def test_published_crowds_of_a_hundred_thousand(epsilon: float, size: int, favou
     assert found < central_epsilon(one.epsilon, 1.0, 10**5, 1e-7) < epsilon
 
 
+@pytest.mark.parametrize("local", [1e-11, 1e-6, 0.1])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_small_budgets_lose_no_digits(local: float, share: float) -> None:
+    """Differences such as e^local − e^ε, whose terms agree in nearly all digits: against sums in fifty digits."""
+    epsilon, reports, theta = share * local, 3, 0.4
+    with mpmath.workdps(50):
+        e0, e = mpmath.exp(mpmath.mpf(local)), mpmath.exp(mpmath.mpf(epsilon))
+        q = mpmath.mpf(theta) / (e0 + 1)
+        values = [(e0 - e, q), (1 - e * e0, q), (1 - e, 1 - q * (e0 + 1)), (mpmath.mpf(0), q * (e0 - 1))]
+        mean = mpmath.fsum(
+            max(0, mpmath.fsum(own for own, _ in drawn)) * mpmath.fprod(chance for _, chance in drawn)
+            for drawn in product(values, repeat=reports)
+        )
+        exact = mean / reports
+        assert exact <= delta_bound(epsilon, local, theta, reports, float(exact)) <= exact * mpmath.mpf(1 + 1e-5)
+
+
+def test_the_lower_bound_is_tight_for_large_crowds_too() -> None:
+    one = Response.calibrated(size=8, favoured=2, epsilon=1.0)
+    lower = least_epsilon(one, 10**8, 1e-7)
+    found = central_epsilon(one.epsilon, dependence(one.epsilon, one.blanket), 10**8, 1e-7)
+    assert lower is not None
+    assert lower <= found <= 1.005 * lower
+
+
 def test_more_reports_and_a_larger_delta_never_cost() -> None:
     one = Response.calibrated(size=16, favoured=2, epsilon=2.0)
     theta = dependence(one.epsilon, one.blanket)
@@ -196,6 +222,14 @@ def test_the_blanket_is_the_mass_that_all_records_share() -> None:
         assert 0.2 * exact < stated <= exact * (1 + 1e-5)  # the grid ends somewhere
 
 
+def test_a_stated_delta_is_rounded_up() -> None:
+    """In six digits 1.0000004e-07 would be 1e-07, which is not what was proved."""
+    found = Central(epsilon=0.1, delta=1.0000004e-7, reports=10_000, local=1.0, at_least=None)
+    total = tv.compose([tv.Cost.of(found)], delta=1.0000004e-7)
+    for said in (found.statement, found._repr_html_(), total.statement, total._repr_html_()):
+        assert "1.00001e-07" in said
+
+
 def test_rounds_compose() -> None:
     one = Response.calibrated(size=8, favoured=2, epsilon=1.0)
     theta = dependence(one.epsilon, one.blanket)
@@ -209,7 +243,16 @@ def test_rounds_compose() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"reports": 0}, {"reports": 10.0}, {"reports": True}, {"delta": 0.0}, {"delta": 1.0}, {"delta": "1e-7"}]
+    "wrong",
+    [
+        {"reports": 0},
+        {"reports": 10.0},
+        {"reports": True},
+        {"reports": 10**12 + 1},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"delta": "1e-7"},
+    ],
 )
 def test_what_cannot_be_answered_is_refused(wrong: dict[str, object]) -> None:
     veil = tv.design(volunteers(), tv.MeanTask(), epsilon=1.0)

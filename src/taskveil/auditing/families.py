@@ -41,7 +41,16 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FamilyAudit:
-    """The audits of all members, and the checks of what they share. The verdict is the worst of them."""
+    """The audits of all members, and the checks of what they share. The verdict is the worst of them.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> of_two = tv.Family.of_budgets({e: tv.design(X, tv.MeanTask(), epsilon=e) for e in (1.0, 2.0)})
+        >>> found = tv.audit(of_two, trials=2000, structural=False)
+        >>> list(found.members), found.passed
+        (['1', '2'], True)
+    """
 
     members: dict[str, Audit]
     checks: tuple[Check, ...]

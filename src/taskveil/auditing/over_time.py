@@ -97,7 +97,7 @@ class _Memory(Ledger):
     def recorded(self, release: bytes, round: str) -> bytes | None:
         return self._made.get((release, round), (0.0, None))[1]
 
-    def costs(self, release: bytes) -> list[float]:
+    def costs(self, release: bytes, rounds: Sequence[str] = ()) -> list[float]:  # noqa: ARG002 - nothing is lost here
         return [cost for (own, _), (cost, _) in self._made.items() if own == release]
 
     @property
@@ -135,6 +135,11 @@ class _People:
     def epsilon(self) -> float:
         """What a report costs."""
         return max(member.epsilon for member in self.family.offered(self.choice))
+
+    @property
+    def delta(self) -> float:
+        """The probability with which that may fail."""
+        return max(member.delta for member in self.family.offered(self.choice))
 
     def client(self, ledger: Ledger) -> Client:
         """A device whose cap is out of the way, so that nothing but the panel limits its reports."""
@@ -244,7 +249,8 @@ def _sequences(people: _People, trials: int) -> Check:
     """Whether all that leaves a device in its rounds shows no more than the reports of its blocks cost together."""
     name, panel, pool = NAMES[1], people.panel, people.sequences
     first, second, turns, early, late, _ = pool
-    claim = times_cost(people.epsilon, len({panel.block(place) for place in people.ways[0].places}))
+    blocks = len({panel.block(place) for place in people.ways[0].places})
+    claim, delta = times_cost(people.epsilon, blocks), blocks * people.delta
     count = max(100, trials // 500)
 
     @cache
@@ -262,22 +268,23 @@ def _sequences(people: _People, trials: int) -> Check:
     for one, other in combinations(pool, 2):
         if (in_order, one, other) not in attacks:
             samples = learned(in_order, one), learned(in_order, other)
-            event = choose_event(_ideas(pool[one], pool[other], in_order), *samples, trials=count, alpha=alpha, delta=0)
+            tried = _ideas(pool[one], pool[other], in_order)
+            event = choose_event(tried, *samples, trials=count, alpha=alpha, delta=delta)
             seen = event.counted(*(event.score(sample) for sample in samples))
-            hope = float(epsilon_low(*seen, count // 2, alpha=alpha))
+            hope = float(epsilon_low(*seen, count // 2, alpha=alpha, delta=delta))
             best = max(best, (hope, (in_order, one, other)), key=lambda found: found[0])
     worst, where = -1.0, ""
     for way, one, other in [*attacks, best[1]]:
         tried, samples = _ideas(pool[one], pool[other], way), (learned(way, one), learned(way, other))
-        event = choose_event(tried, *samples, trials=count, alpha=alpha, delta=0)
+        event = choose_event(tried, *samples, trials=count, alpha=alpha, delta=delta)
         scores = [event.score(counted(way, sequence)) for sequence in (one, other)]
-        shown = float(epsilon_low(*event.counted(*scores), count, alpha=alpha))
+        shown = float(epsilon_low(*event.counted(*scores), count, alpha=alpha, delta=delta))
         if shown > worst:
             worst, where = shown, f"{way.name}, “{one}” against “{other}”"
     together = f"the reports of all rounds together claim ε = {rounded_up(claim)}"
     if worst > claim:
         return Check.of(name, f"Devices show ε ≥ {worst:.3g} ({where}); {together}.", held=False)
-    provable = largest_provable(count, alpha=alpha)
+    provable = largest_provable(count, alpha=alpha, delta=delta)
     return Check.of(
         name,
         f"{len(attacks) + 1} pairs of sequences, {count:,} devices each, show ε ≥ {max(worst, 0):.3g} (they can show "

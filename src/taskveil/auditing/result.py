@@ -46,6 +46,14 @@ class Audit:
     there are none if they were not asked for, and some may not apply). It is not a proof.
 
     `release` is the id of the veil that was attacked, None for a function; `date` is the day of the audit (UTC).
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> found = tv.audit(veil, trials=2000, structural=False)
+        >>> found.passed, found.epsilon_lower <= found.epsilon_claimed
+        (True, True)
     """
 
     epsilon_lower: float

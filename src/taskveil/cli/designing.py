@@ -206,7 +206,8 @@ def design(
     asked.check()
     chosen["like"] = None if like is None else population(like)
     with busy("reading", quiet=as_json):
-        job = Job.of(asked)
+        alone = data.suffix.lower() == ".json"
+        job = Job.of_schema(data, asked.survey, weight) if alone else Job.of(asked)
     with busy("designing", quiet=as_json) as bar:
         bar.begin("designing", 2.0 if judged else 1.0)
         judgement = None
@@ -218,7 +219,8 @@ def design(
         if judgement is not None and over_time is not None and judgement.twin.panel is not None:
             chosen["epsilon"] = over_time.fixed(judgement.twin.panel.reports)
         with bar.part("with all volunteers", 1.0) as part:
-            veil = tv.design(job.X, job.task, y=job.y, schema=job.schema, seed=seed, progress=part, **chosen)
+            known = None if alone else job.schema
+            veil = tv.design(job.X, job.task, y=job.y, schema=known, seed=seed, progress=part, **chosen)
     if judgement is not None:
         twin = judgement.twin
         veil = replace(veil, considered=twin.considered, considered_panels=twin.considered_panels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -94,8 +95,10 @@ def central(
     with busy("reading", quiet=as_json):
         found, *_ = opened(release, verify_key)
     members = {"": found} if isinstance(found, tv.Veil) else found.members
+    # Of a family, members without a central guarantee are left out as long as there are others.
+    known = {name: veil for name, veil in members.items() if not veil.guarantee.delta} or members
     content: dict[str, dict[str, Any]] = {}
-    for name, veil in members.items():
+    for name, veil in known.items():
         one = veil.central(reports=reports, delta=usual_delta(reports) if delta is None else delta)
         content[name] = {**asdict(one), "statement": one.statement, "assumes": one.assumes}
         if rounds > 1:
@@ -103,16 +106,23 @@ def central(
             total = tv.compose([tv.Cost.of(one, times=rounds)], delta=min(2 * rounds * one.delta, 1 - 2.0**-40))
             content[name]["total"] = {"rounds": rounds, "epsilon": total.epsilon, "delta": total.delta}
     if as_json:
-        print_json(json.dumps(content if len(members) > 1 else content[""], indent=1, ensure_ascii=False))
+        answer = {name: content.get(name) for name in members} if len(members) > 1 else content[""]
+        print_json(json.dumps(answer, indent=1, ensure_ascii=False))
         return
-    for name, said in content.items():
+    for name in members:
         if name:
             print_line(f"Member {name}:")
+        said = content.get(name)
+        if said is None:
+            print_line("A central guarantee is known for mechanisms with δ = 0 only.")
+            continue
         print_line(said["statement"])
         if said["at_least"] is not None:
-            print_line(f"No proof can give a central ε below {said['at_least']:.3g} here.")
+            least = Context(prec=6, rounding=ROUND_FLOOR).create_decimal(str(said["at_least"]))
+            print_line(f"No proof that holds for all codewords can give a central ε below {float(least):g}.")
         if "total" in said:
             added = said["total"]
-            print_line(f"{rounds:,} rounds: central ε = {rounded_up(added['epsilon'])}, δ = {added['delta']:g}.")
+            total_epsilon, total_delta = rounded_up(added["epsilon"]), rounded_up(added["delta"])
+            print_line(f"{rounds:,} rounds: central ε = {total_epsilon}, δ = {total_delta}.")
     for line in next(iter(content.values()))["assumes"]:
         print_line(line)

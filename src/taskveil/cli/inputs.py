@@ -153,6 +153,14 @@ class Job:
     """The segment of every record (N,), if a column holds it. The column may be a part of the record or not."""
 
     @classmethod
+    def of_schema(cls, path: Path, survey: SurveyOptions | None, weights: list[str] | None) -> Job:
+        """The job for a survey without volunteers: the schema alone."""
+        if survey is None:
+            raise DataError(f"{path} is a schema, and a schema alone is enough for a survey only: pass --survey.")
+        known = tv.Schema.from_json(path)
+        return cls(X=known, y=None, task=survey.task(known.names, weights), names=known.names, schema=known)
+
+    @classmethod
     def of(cls, asked: JobOptions) -> Job:
         """The job for the options, or a DataError that says which option or column is wrong."""
         asked.check()

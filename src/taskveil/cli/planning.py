@@ -78,10 +78,7 @@ def plan(
         raise DataError("--margin is about margins of statistics: pass --survey or --means too.")
     check_there(data)
     if data.suffix.lower() == ".json":
-        if asked is None:
-            raise DataError(f"{data} is a schema, and a schema alone is enough for a survey only: pass --survey.")
-        known = tv.Schema.from_json(data)
-        job = Job(X=known, y=None, task=asked.task(known.names, weight), names=known.names, schema=known)
+        job = Job.of_schema(data, asked, weight)
     else:
         with busy("reading", quiet=as_json):
             job = Job.of(

@@ -87,6 +87,11 @@ def privatize(
         _print_unfit(unfit if makes_file(source, where) else None)
     epsilon = rounded_up(family.epsilon)
     print_line(f"{done.rows:,} reports{_in_parts(done)}, ε = {epsilon}{beside(family.delta)} each: {target}")
+    if family.panel is not None:
+        note(
+            f"a table does not know whose turn it is: every row got a report. Of this release a person reports "
+            f"{family.panel}; make tables of those whose turn it is, or more is spent than the release promises."
+        )
 
 
 def decode(
@@ -196,6 +201,14 @@ def estimate(
             "Repeatable."
         ),
     ] = None,
+    consistent: Annotated[
+        bool,
+        typer.Option(
+            "--consistent",
+            help="Of a survey: shares that are at least 0 and add up to 1, cross-tables that add up to them, and "
+            "smooth histograms. The intervals stay those of the unbiased shares.",
+        ),
+    ] = False,
     series: Annotated[
         Path | None,
         typer.Option(
@@ -228,8 +241,8 @@ def estimate(
         raise tv.TaskveilError(f"--confidence takes a number from 0.5 to below 1, got {confidence:g}.")
     if series is None and planned_rounds is not None:
         raise tv.TaskveilError("--planned-rounds is for several rounds: add --series FILE.csv.")
-    if series is not None and (since is not None or len(release) > 1):
-        raise tv.TaskveilError("--series takes the rounds of one --release, without --since.")
+    if series is not None and (since is not None or consistent or len(release) > 1):
+        raise tv.TaskveilError("--series takes the rounds of one --release, without --since and --consistent.")
     check_folder_of("--series", series)
     check_folder_of("--json", json_file)
     check_folder_of("--plot", plot)
@@ -268,6 +281,10 @@ def estimate(
             then, rule["confidence"] = read(since), min((1 + confidence) / 2, 1.0 - 1e-9)
             changes = tv.estimate(*now, **rule).minus(tv.estimate(*then, **rule))
 
+    if consistent:
+        if not isinstance(found, SurveyEstimate):
+            raise tv.TaskveilError("--consistent is for surveys (design --survey): leave it out.")
+        found = found.consistent()
     rows = found.rows()
     kinds = (("Measured", "none", False), (found.assumed_title, ASSUMED, True))
     for section in found.sections() if isinstance(found, SurveyEstimate) else ():

@@ -237,7 +237,8 @@ def _known(store: Store, folders: list[Path], round: str | None, verify_key: Pat
     if not found:
         # Not an error: in a container the collector starts before a release can be opened in its database.
         note("there is no release to collect for yet: taskveil collection open RELEASE --db URL.")
-    return [line for release in found for line in _about(release)]
+    totals = ["  That is for one report. What all rounds add up to: taskveil collection status"] if found else []
+    return [*(line for release in found for line in _about(release)), *totals]
 
 
 def _about(release: OpenRelease) -> tuple[str, str]:

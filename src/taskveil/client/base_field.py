@@ -43,6 +43,8 @@ class BaseField:
 
     kind: ClassVar[str]
     """Its name in releases and in JSON."""
+    plain_kind: ClassVar[str] = ""
+    """The same for people, if `kind` does not explain itself."""
     reads_as: ClassVar[tuple[Kind, Kind]]
     """How means of the first column read, and those of the others; a column for missing values is a share."""
     holds: ClassVar[tuple[str, ...]]

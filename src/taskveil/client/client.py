@@ -243,7 +243,7 @@ class Client:
         """The largest δ of a report: of those to come and, if people choose, of those made with another choice."""
         if len(self._offered) == len(self._family.members):
             return self.delta
-        costs = self.ledger.costs(self.release)
+        costs = self._costs()
         made = (member for member in self._family.members if member.epsilon in costs)
         return max([self.delta, *(member.device.mechanism.delta for member in made)])
 
@@ -251,7 +251,19 @@ class Client:
         """What the reports of planned rounds cost that were made with another ε, if people choose it."""
         if self.panel is None:
             return []
-        return [cost for cost in self.ledger.costs(self.release) if cost != self.epsilon]
+        return [cost for cost in self._costs() if cost != self.epsilon]
+
+    def _costs(self) -> list[float]:
+        """What each report of this release cost; also lost ones, of planned rounds."""
+        rounds = () if self.panel is None else self.panel.rounds
+        known = [member.epsilon for member in self._family.members]
+
+        def exactly(cost: float) -> float:
+            # The ledger knows the cost of a lost report as a difference of sums, which is not quite that of a member.
+            nearest = min(known, key=lambda epsilon: abs(epsilon - cost))
+            return nearest if math.isclose(nearest, cost, rel_tol=1e-9) else cost
+
+        return [exactly(cost) for cost in self.ledger.costs(self.release, rounds)]
 
     def _join(self, panel: Panel, place: int) -> tuple[int, ...]:
         """The rounds that were drawn when this device joined; if it has not, it joins in the round at `place`."""

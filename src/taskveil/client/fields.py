@@ -184,6 +184,7 @@ class Count(_Measured):
     """
 
     kind: ClassVar[str] = "count"
+    plain_kind: ClassVar[str] = "whole number"
     holds: ClassVar[tuple[str, ...]] = ("whole", "number", "flag")
     types: ClassVar[tuple[str, str, str]] = ("int64", "Int64", "int64")
 
@@ -212,6 +213,7 @@ class Flag(BaseField):
     """What a missing value counts as."""
 
     kind: ClassVar[str] = "flag"
+    plain_kind: ClassVar[str] = "yes or no"
     reads_as: ClassVar[tuple[Kind, Kind]] = ("share", "share")
     holds: ClassVar[tuple[str, ...]] = ("flag", "number", "whole")
     types: ClassVar[tuple[str, str, str]] = ("bool", "Boolean", "bool")
@@ -268,6 +270,7 @@ class Category(BaseField):
     missing: bool = False
 
     kind: ClassVar[str] = "category"
+    plain_kind: ClassVar[str] = "one of some values"
     reads_as: ClassVar[tuple[Kind, Kind]] = ("share", "share")
     holds: ClassVar[tuple[str, ...]] = ("text", "category", "number", "whole")
     types: ClassVar[tuple[str, str, str]] = ("str", "String", "string")
@@ -444,6 +447,7 @@ class Words(BaseField):
     salt: str = ""
 
     kind: ClassVar[str] = "words"
+    plain_kind: ClassVar[str] = "text"
     reads_as: ClassVar[tuple[Kind, Kind]] = ("number", "number")
     holds: ClassVar[tuple[str, ...]] = ("text", "category", "number", "whole")
     types: ClassVar[tuple[str, str, str]] = ("str", "String", "string")

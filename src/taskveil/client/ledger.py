@@ -75,6 +75,15 @@ class Ledger:
 
     Close it, or use it as `with Ledger(path) as ledger:`. The reports stay in the file. SQLite's journal, the lock
     (`….lock`) and the mark (`….mark`) lie beside it. Only the owner can read these files.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from taskveil.client import Ledger
+        >>> with TemporaryDirectory() as folder, Ledger(f"{folder}/budget.sqlite") as ledger:
+        ...     first = ledger.once(bytes(32), "2026-W46", epsilon=1.0, cap=2.0, make=lambda: b"one")
+        ...     again = ledger.once(bytes(32), "2026-W46", epsilon=1.0, cap=2.0, make=lambda: b"two")
+        ...     again == first, ledger.spent
+        (True, 1.0)
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -210,14 +219,17 @@ class Ledger:
 
         return self._alone(look)
 
-    def costs(self, release: bytes) -> list[float]:
-        """What each recorded report of a `release` cost."""
+    def costs(self, release: bytes, rounds: Sequence[str] = ()) -> list[float]:
+        """What each recorded report of a `release` cost; also those that the ledger has lost, if they were of one of
+        these `rounds`."""
 
         def listed(connection: sqlite3.Connection) -> list[float]:
             with self._explained():
                 self._budgets(connection)  # all of them are budgets, or there is an error
                 rows = connection.execute("SELECT epsilon FROM reports WHERE release = ?", (release,)).fetchall()
-            return [float(cost) for (cost,) in rows]
+                lost = connection.execute("SELECT epsilon, bytes FROM reports WHERE release = x''").fetchall()
+            names = {_hash(release, round.encode()) for round in rounds} if lost else set()
+            return [float(cost) for (cost,) in rows] + [float(cost) for cost, name in lost if name in names]
 
         return self._alone(listed)
 

@@ -126,7 +126,7 @@ class Panel:
         """
         if not self.days:
             raise DataError("the rounds of this release have names without dates: name the round.")
-        asked = _day(day)
+        asked = day_of(day)
         place = (asked - date.fromisoformat(self.rounds[0])).days // self.days
         if not 0 <= place < len(self.rounds):
             raise DataError(
@@ -220,14 +220,19 @@ def dated(first: str, days: int, count: int) -> list[str]:
         raise DataError(f"rounds begin on a date such as 2026-11-16, got {first!r}: {error}.") from None
 
 
-def _day(given: Any) -> date:
-    """The day of a date, a time or a text."""
+def day_of(given: Any) -> date:
+    """The day of a date, of a time (in universal time, if it has a time zone) or of a text; a DataError for others."""
     try:
         if isinstance(given, datetime) and given.tzinfo is not None:
             given = given.astimezone(UTC)
-        return date(given.year, given.month, given.day) if isinstance(given, date) else date.fromisoformat(given)
+        if isinstance(given, date):
+            return date(given.year, given.month, given.day)
+        day = date.fromisoformat(given)
+        if day.isoformat() == given:  # Python reads other ways to write a date too, browsers do not
+            return day
     except (TypeError, ValueError, OverflowError):  # "no time" of a table is a date too, and its year no number
-        raise DataError(f"a day is a date such as 2026-11-16, got {given!r}.") from None
+        pass
+    raise DataError(f"a day is a date such as 2026-11-16, got {given!r}.")
 
 
 def _length(name: str) -> int:

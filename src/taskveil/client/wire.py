@@ -49,7 +49,14 @@ _COUNT = struct.Struct("<HI")
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """One report: `payload` is randomised, `id` is random, `release` is public."""
+    """One report: `payload` is randomised, `id` is random, `release` is public.
+
+    Example:
+        >>> from taskveil.client import Report
+        >>> report = Report(release=bytes(32), id=bytes(16), payload=bytes([5]))
+        >>> Report.from_bytes(report.to_bytes()) == report
+        True
+    """
 
     release: bytes
     id: bytes
@@ -143,6 +150,16 @@ class Received:
 
     A report that came twice is in it once. Where an array is expected (`veil.decode(received)`), it stands for its
     reports, which are read-only.
+
+    Example:
+        >>> import taskveil as tv
+        >>> from taskveil.client import Report
+        >>> X = tv.datasets.load_power()[["h07", "h19"]]
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> report = Report(release=bytes.fromhex(veil.release_id), id=bytes(16), payload=bytes(4))
+        >>> received = veil.receive(report.to_bytes())
+        >>> len(received), received.refused
+        (1, ())
     """
 
     release: bytes

@@ -24,12 +24,13 @@ from taskveil.designs.laplace import closed_form
 from taskveil.designs.over_time import Budget, OverTime, budget_of, chosen_over_time, without_delta
 from taskveil.designs.problem import Designer, OnDevice, Population, Problem
 from taskveil.designs.selection import people
-from taskveil.errors import RENAMED, BudgetError, TaskError, refusing_old_arguments
+from taskveil.errors import RENAMED, BudgetError, DataError, TaskError, refusing_old_arguments
 from taskveil.peers import PEERS
 from taskveil.progress import Progress, Show
+from taskveil.records.even import even_records
 from taskveil.records.schema import Schema
 from taskveil.records.tables import column_names, name_of
-from taskveil.tasks import Task
+from taskveil.tasks import MeanTask, SurveyTask, Task
 from taskveil.veil import Veil
 from taskveil.veil.veil import as_delta
 from taskveil.veil.volunteers import Volunteers, truths
@@ -95,7 +96,8 @@ def design(
     Args:
         X: volunteers' records: an array (N, n) of finite numbers, or a pandas, polars or Arrow table, whose columns may
             be numbers, text, flags and dates, and may have missing values. A design for a model uses at most 20,000
-            records, drawn at random with the seed.
+            records, drawn at random with the seed. For a survey or means, a `Schema` alone is enough: the design is
+            then for even shares and numbers spread over their bounds, and nobody is compared with volunteers.
         task: what the data is for.
         epsilon: the privacy budget of one report. Smaller is more private. Or a
             `tv.OverTime`, a budget for all reports of a person in planned rounds. The design then also chooses in how
@@ -136,6 +138,13 @@ def design(
         True
     """
     budget, designer = without_delta(budget_of(epsilon), as_delta(delta)), designer_of(method)
+    if alone := isinstance(X, Schema):
+        if not isinstance(task, MeanTask | SurveyTask):
+            raise DataError(
+                f"a {type(task).__name__} is designed from volunteers' records. A schema alone is enough for surveys "
+                "and for means."
+            )
+        schema, X = X, even_records(X)
     with Progress.of(progress) as bar:
         bar.begin(f"designing ({designer.name})", 0.0)  # the designer adds the amount of work
         problem = Problem.of(
@@ -157,7 +166,8 @@ def design(
         else:
             veil = made(budget)
         # The volunteers as they were passed, not reweighted: people are compared with the same ones in every round.
-        return finished(veil, volunteers, column_names(X), name_of(y))
+        veil = finished(veil, volunteers, column_names(X), name_of(y))
+        return replace(veil, volunteers=None) if alone else veil
 
 
 def design_many(

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from taskveil.arrays import Floats
-from taskveil.client.panels import Panel, dated, times_cost
+from taskveil.client.panels import Panel, dated, day_of, times_cost
 from taskveil.client.reading import MOST_MANIFEST
 from taskveil.designs.auto import ConstantDesigner, folds, refitted, volunteers_of
 from taskveil.designs.problem import Designer, Problem
@@ -56,7 +56,7 @@ class OverTime:
         per_report: the ε of one report. Then a person makes as many reports as the lifetime pays for exactly: three
             reports of 0.1 cost more than 0.3 (`tv.reports_within` says why). By default the design chooses how many.
         start: the day on which the first round begins, a date or text such as "2026-11-16". Rounds are then named
-            after their first days.
+            after their first days. Of a time with a time zone, the day in universal time, as `panel.round_on` counts.
         days: how many days a round takes, with `start`.
 
     Example:
@@ -79,7 +79,8 @@ class OverTime:
         if self.start is not None:
             if not isinstance(self.start, str | date):
                 raise DataError(f"start is the day of the first round, such as '2026-11-16'; got {self.start!r}.")
-            object.__setattr__(self, "start", str(self.start)[:10] if isinstance(self.start, date) else self.start)
+            if isinstance(self.start, date):
+                object.__setattr__(self, "start", day_of(self.start).isoformat())
         if not isinstance(self.rounds, Integral) or isinstance(self.rounds, bool):
             # The order of a set is another one in the next process.
             if isinstance(self.rounds, str | bool | Set | Mapping) or not isinstance(self.rounds, Iterable):

@@ -15,18 +15,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from taskveil.arrays import Bools, Floats, Integers
+from taskveil.records.schema import SHOWN_VALUES
 from taskveil.veil.loss_intervals import LEVEL
 from taskveil.veil.volunteers import FOLDS, Volunteers
 
 DRAWS = 2000
 """Of the simulation: the level is then right within half a percent."""
-_NAMED = 5  # rows in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
     """`p_value`: how rare reports so far from the volunteers are where people are like them; `moved`: names of rows
-    that moved, the most certain first."""
+    that moved, the most certain first.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> others = np.tile(X + 2, (20, 1))  # people unlike the volunteers
+        >>> drift = tv.estimate(veil, veil.privatize(others)).drift
+        >>> drift.raised, sorted(drift.moved)
+        (True, ['x0', 'x1'])
+    """
 
     p_value: float = 1.0
     """1 where nothing can be compared."""
@@ -53,8 +63,8 @@ def drift_of(z: Floats, simulated: Floats, names: Sequence[str], changes: Sequen
     words = f"No sign that people differ from the volunteers {said}; the test raises at 5%)."
     order = [place for place in np.argsort(-np.abs(z), kind="stable").tolist() if beyond[place] < LEVEL]
     if order:
-        more = [f"and {len(order) - _NAMED} more"] if len(order) > _NAMED else []
-        listed = "; ".join([changes[place] for place in order[:_NAMED]] + more)
+        more = [f"and {len(order) - SHOWN_VALUES} more"] if len(order) > SHOWN_VALUES else []
+        listed = "; ".join([changes[place] for place in order[:SHOWN_VALUES]] + more)
         words = f"People differ from the volunteers {said}; the test raises at 5%): {listed}."
     return Drift(p_value=p_value, moved=tuple(names[place] for place in order), words=words)
 

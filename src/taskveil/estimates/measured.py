@@ -171,19 +171,10 @@ def measures(veil: Veil, K: Floats) -> Bools:
     # In shares of the attributes' ranges, whatever their units.
     rows, wanted = encoder.weights.astype(np.float64), K * (encoder.high - encoder.low)
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
-    rows = np.vstack([rows, np.eye(rows.shape[1])[_atoms(veil, rows)]])
+    apart = (rows[list(channel_of(veil.mechanism, veil.decoder).nominal)] != 0).any(axis=0)
+    rows = np.vstack([rows, np.eye(rows.shape[1])[apart]])  # every value of these columns is reported
     left = wanted - wanted @ np.linalg.pinv(rows) @ rows
     return np.asarray(np.linalg.norm(left, axis=1) <= UNTOLD * np.linalg.norm(wanted, axis=1))
-
-
-def _atoms(veil: Veil, weights: Floats) -> Bools:
-    """(n,): the columns of categories that are one latent each, of which every value is reported by itself; `weights`
-    (d, n) are the encoder's."""
-    found = np.zeros(weights.shape[1], dtype=bool)
-    for group in getattr(veil.mechanism, "groups", ()):
-        if getattr(group, "blocks", None) is not None and len(group.places) == 1:
-            found |= weights[group.places[0]] != 0
-    return found
 
 
 def _vectors(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40
 """At most in one picture; of more rows, those are drawn that differ most surely from the volunteers'."""
+MOST_IN_SECTIONS = 60
+"""At most in a picture of sections, whose rows are in the order of the table."""
 _NAME = 24  # characters of a name in a line
 _MEASURED, _ASSUMED, _VOLUNTEERS = "#1f5fbf", "#d35400", "#5d6d7e"
 
@@ -72,6 +75,85 @@ def draw(ax: Axes, rows: Sequence[Row], *, title: str, held: str, note: str | No
     legend_below(ax, columns=3)
     ax.annotate("people (volunteers)", (1, 1), (4, 3), "axes fraction", "offset points", fontsize=9, color="grey")
     return 6.0, 1.3 + 0.27 * float(heights.sum())
+
+
+def draw_sections(
+    ax: Axes, sections: Sequence[tuple[str, Sequence[Row]]], *, title: str, held: str
+) -> tuple[float, float]:
+    """Draw sections of rows one below the other, each in axes of its own inside of `ax`, in its own unit: shares from
+    0% on, numbers and dates as they are. Returns the size in inches of a figure for it alone.
+
+    Args:
+        ax: where to draw.
+        sections: titles, and rows; those of several units become several axes.
+        title: of the picture.
+        held: what the intervals are.
+    """
+    from matplotlib.lines import Line2D
+
+    from taskveil.style import legend_below
+
+    panels = [panel for name, rows in sections for panel in _panels(name, rows)]
+    count = sum(len(rows) for _, rows in panels)
+    if not count:
+        raise DataError("there is nothing to draw: no row has an interval. Print the table instead.")
+    if count > MOST_IN_SECTIONS:
+        title += f"; the first {MOST_IN_SECTIONS} of {count} rows"
+        ends = np.cumsum([len(rows) for _, rows in panels]).tolist()
+        panels = [
+            (name, rows[: MOST_IN_SECTIONS - end + len(rows)])
+            for (name, rows), end in zip(panels, ends, strict=True)
+            if end - len(rows) < MOST_IN_SECTIONS
+        ]
+    named = [[_wrapped(row.cells[0]) for row in rows] for _, rows in panels]
+    heights = [[1.0 + 0.55 * name.count("\n") for name in names] for names in named]
+    total, top = sum(map(sum, heights)) + 2.4 * len(panels), 0.0
+    ax.set_axis_off()
+    ax.set_title("\n".join(textwrap.wrap(title, 64)), fontsize=10, pad=8)
+    for (name, rows), names, high in zip(panels, named, heights, strict=True):
+        part = ax.inset_axes((0.3, 1.0 - (top + 1.2 + sum(high)) / total, 0.52, sum(high) / total))
+        top += 2.4 + sum(high)
+        _draw_section(part, rows, names, high)
+        part.set_title(textwrap.shorten(name, 60, placeholder="…"), fontsize=9, loc="left", pad=3)
+    dot = Line2D([], [], color=_MEASURED, marker="o", markersize=4, label=f"people, {held}")
+    mark = Line2D([], [], color=_VOLUNTEERS, marker="|", linestyle="", markersize=9, label="volunteers")
+    legend_below(ax, columns=2, handles=[dot, mark])
+    return 6.0, 0.9 + 0.25 * total
+
+
+def _panels(title: str, rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """The rows that have limits, by what they have in common: the unit, the bounds and, of shares, nothing else."""
+    shown = [row for row in rows if row.label.shown and np.isfinite(row.interval[2:4]).all()]
+    for _, those in groupby(shown, lambda row: (row.label.kind, row.label.unit, row.label.bounds)):
+        yield title, list(those)
+        title = ""
+
+
+def _draw_section(part: Axes, rows: Sequence[Row], names: Sequence[str], heights: Sequence[float]) -> None:
+    """Rows of one unit, from the top: intervals, a dot for the mean, a mark for the volunteers'."""
+    label = rows[0].label
+    places = -(np.cumsum(heights) - np.array(heights) / 2)
+    part.grid(axis="x", alpha=0.25)
+    part.spines[["top", "right"]].set_visible(False)
+    for row, place in zip(rows, places.tolist(), strict=True):
+        _, mean, low, high, _ = row.inside().interval
+        unknown = not np.isfinite(mean)
+        color = _MEASURED if row.assumes is None else _ASSUMED
+        part.plot([low, high], [place, place], color=color, linewidth=1.2, linestyle=":" if unknown else "-")
+        part.plot([] if unknown else [mean], [] if unknown else [place], "o", color=color, markersize=4)
+        if np.isfinite(row.volunteers):
+            part.plot([row.volunteers], [place], "|", color=_VOLUNTEERS, markersize=9)
+    part.set_ylim(-sum(heights) - 0.1, 0.1)
+    part.set_yticks(places, names, fontsize=9)
+    beside = part.secondary_yaxis("right")
+    beside.set_yticks(places, [row.cells[1] for row in rows], fontsize=9)
+    beside.spines["right"].set_visible(False)
+    for side in (part.yaxis, beside.yaxis):
+        side.set_tick_params(length=0)
+    part.locator_params(axis="x", nbins=3 if label.kind == "date" else 5)
+    ticks = [tick for tick in part.get_xticks() if part.get_xlim()[0] <= tick <= part.get_xlim()[1]]
+    step = (ticks[1] - ticks[0]) if len(ticks) > 1 else 0.0
+    part.set_xticks(ticks, [label.said(tick, step) for tick in ticks], fontsize=8)
 
 
 def draw_lines(

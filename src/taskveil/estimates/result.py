@@ -50,7 +50,16 @@ class Weighing(Protocol):
 
 
 class Forged(NamedTuple):
-    """By how much forged reports could move a row, to either side."""
+    """By how much forged reports could move a row, to either side.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> one = tv.estimate(veil, veil.privatize(X)).forged(share=0.01)[0]
+        >>> one.name, one.change > 0
+        ('x0', True)
+    """
 
     name: str
     change: float
@@ -59,7 +68,16 @@ class Forged(NamedTuple):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
     """Estimates from many reports. `attributes`, `answers`, `shares`, `frequencies` and `reported` are tuples of
-    `Interval(name, mean, low, high, assumes)`: a release measures some of these, others need `assume=`."""
+    `Interval(name, mean, low, high, assumes)`: a release measures some of these, others need `assume=`.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> found = tv.estimate(veil, veil.privatize(X))
+        >>> [row.name for row in found.attributes], found.reports
+        (['x0', 'x1'], 200)
+    """
 
     groups: dict[str, tuple[Row, ...]] = field(repr=False)
     """Rows by kind; kinds without rows are left out."""
@@ -333,7 +351,7 @@ class Estimate:
 
     def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Path | Axes:
         """A picture of the rows with intervals beside the volunteers' means, in the volunteers' standard deviations;
-        assumed rows have another colour.
+        assumed rows have another colour. Rows of a survey are in their own units if volunteers have no value for some.
 
         Args:
             path: the file to write (PNG, PDF or SVG), which is returned; without one, the axes are returned.

@@ -29,7 +29,16 @@ CONTRADICTED = "The reports contradict this: do not use these rows."
 
 
 class Interval(NamedTuple):
-    """`mean`, and limits for it. `assumes` is the assumption they rest on, None for what reports measure."""
+    """`mean`, and limits for it. `assumes` is the assumption they rest on, None for what reports measure.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> income = tv.estimate(veil, veil.privatize(X)).attributes[0]
+        >>> income.low < income.mean < income.high, income.assumes
+        (True, None)
+    """
 
     name: str
     mean: float

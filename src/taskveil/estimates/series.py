@@ -50,7 +50,17 @@ class Line(NamedTuple):
 
 class ResponseRate(NamedTuple):
     """How many reports a round has, and how many there should be. `rate` is their ratio, with limits; all three, and
-    `expected`, are None where the number of people was not stated."""
+    `expected`, are None where the number of people was not stated.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> series = tv.estimate(veil, {"w1": veil.privatize(X), "w2": veil.privatize(X[:150])})
+        >>> first, second = series.response(people=200)
+        >>> second.round, second.reports, second.rate
+        ('w2', 150, 0.75)
+    """
 
     round: str
     reports: int
@@ -63,7 +73,17 @@ class ResponseRate(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Smoothed:
     """A smoothed row: intervals by round, all assumed, and the standard deviation of a change from one round to the
-    next that is the most likely one."""
+    next that is the most likely one.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> series = tv.estimate(veil, {week: veil.privatize(X) for week in ("w1", "w2", "w3")})
+        >>> smooth = series.smoothed("x0")
+        >>> list(smooth.line), smooth.change >= 0
+        (['w1', 'w2', 'w3'], True)
+    """
 
     line: dict[str, Interval]
     change: float

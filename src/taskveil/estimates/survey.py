@@ -21,6 +21,7 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.errors import DataError
 from taskveil.estimates.labels import Label
+from taskveil.estimates.picture import draw_sections
 from taskveil.estimates.result import KINDS, SURVEYED, Estimate
 from taskveil.estimates.rows import Interval, Row
 from taskveil.notebooks import frame
@@ -94,6 +95,14 @@ class SurveyEstimate(Estimate):
         e.pairs["plan", "region"]["Basic", "North"]; e.histograms["income"].quantile(0.5)
 
     Means are those of people who have a value. Shares are of all people, and of all people of the group in `by`.
+
+    Example:
+        >>> import pandas as pd, taskveil as tv
+        >>> table = pd.DataFrame({"plan": ["Basic", "Pro"] * 100, "children": [0, 1, 2, 3] * 50})
+        >>> veil = tv.design(table, tv.SurveyTask(), epsilon=4.0)
+        >>> found = tv.estimate(veil, veil.privatize(table))
+        >>> found.means["children"].name, found.shares["plan"]["Pro"].name
+        ('children', 'plan=Pro')
     """
 
     kinds: ClassVar[tuple[str, ...]] = tuple(dict.fromkeys((*SURVEYED, *KINDS)))
@@ -235,6 +244,14 @@ class SurveyEstimate(Estimate):
 
     def _parts(self) -> list[tuple[str, Sequence[Row]]]:
         return [(section.title, section.rows) for section in self.sections()]
+
+    def _draw(self, ax: Any) -> tuple[float, float]:
+        """All rows in their own units, where some have no volunteers' value that they could be compared with."""
+        shown = [row for row in self._flat() if row.label.shown]
+        if all(math.isfinite(row.volunteers) and row.spread > 0 for row in shown):
+            return super()._draw(ax)
+        sections = [(one.title, one.rows) for one in self.sections()]
+        return draw_sections(ax, sections, title=self.source, held=self.header[2])
 
     def to_pandas(self) -> Any:
         """A table of all rows: statistic, field, value, by, group, name, mean, low, high, volunteers."""

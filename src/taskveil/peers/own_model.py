@@ -71,7 +71,7 @@ def model_encoder(problem: Problem, says: str, latents: int, function: Callable[
 
     Args:
         problem: whose model it is, and where its records lie.
-        says: what the function says of a record, in words, for whoever has to bring it along.
+        says: what the function says of a record, in words, for people who have to supply it.
         latents: how many numbers the function gives.
         function: records (N, n) → latents (N, Z).
     """

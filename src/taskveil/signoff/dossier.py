@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from taskveil.auditing import Audit, FamilyAudit
 from taskveil.errors import DataError
+from taskveil.notebooks import summary
 from taskveil.signoff.evidence import audited, opened
 from taskveil.signoff.facts import content_of
 from taskveil.signoff.odds import budget
@@ -25,7 +25,16 @@ from taskveil.veil import Family, Veil
 @dataclass(frozen=True, eq=False)
 class Dossier:
     """What must be known about a release before data is collected with it. `content` is plain data, from which the
-    page and the JSON file are made."""
+    page and the JSON file are made.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=2.0)
+        >>> made = tv.dossier(veil, rounds=2, people=1000)
+        >>> round(made.content["total"]["epsilon"], 3), made.html().startswith("<!doctype html>")
+        (4.0, True)
+    """
 
     content: dict[str, Any]
 
@@ -56,16 +65,13 @@ class Dossier:
 
     def _repr_html_(self) -> str:
         """A small table for notebooks."""
-        release, total, audit = (self.content[name] for name in ("release", "total", "audit"))
-        rows = {
-            "Release": f"{release['id'][:12]}…",
-            "One report": self.content["promise"]["words"],
-            "All planned reports": total["words"],
-            "Signature": release["signature"]["words"],
-            "Audit": "None." if audit is None else f"{audit['verdict']} ({audit['date']})",
-        }
-        body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
-        return f"<table><caption>Dossier; .to_html(path) writes all of it</caption>{body}</table>"
+        release, promise, total, audit = (self.content[name] for name in ("release", "promise", "total", "audit"))
+        rows = [
+            ["Release", f"{release['id'][:12]}…"],
+            ["Signature", release["signature"]["words"]],
+            ["Audit", "None." if audit is None else f"{audit['verdict']} ({audit['date']})"],
+        ]
+        return summary("Dossier; .to_html(path) writes all of it", [promise["words"], total["words"]], rows=rows)
 
 
 def dossier(

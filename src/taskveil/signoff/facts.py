@@ -100,7 +100,7 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         cap = as_epsilon(cap)
         if cap < one.epsilon * (1 - 1e-12):
             raise BudgetError(f"a cap of {cap:g} allows no report of {budget(one.epsilon)}: devices would make none.")
-    fits = reports_within(Cost(epsilon=one.epsilon), epsilon=WEAK)
+    fits = _most(release, WEAK)
     # As the ledger counts: a cap is compared to twelve digits.
     allowed = None if cap is None else reports_within(Cost(epsilon=one.epsilon), epsilon=cap * (1 + 1e-12))
     advice = (
@@ -117,9 +117,7 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
         if cap is not None:
             words = f"The number of rounds is not stated. Devices stop at {budget(cap)}. {meaning(cap, 'all reports')}"
     else:
-        pair = Cost(epsilon=one.epsilon, delta=one.delta, times=rounds)
-        whole = Cost.of(release, times=rounds) if isinstance(release, Veil) else pair
-        planned = compose([whole], delta=_delta(one.delta, rounds)).epsilon
+        planned = _together(release, rounds)
         said = f"{rounds:,} report{'s' if rounds > 1 else ''}"
         words = f"{said} of {budget(one.epsilon)} cost {budget(planned)} together."
         if rounds == 1:
@@ -132,25 +130,52 @@ def total_of(release: Veil | Family, rounds: int | None, cap: float | None) -> d
                 f" But devices stop at {budget(cap)}: they make {allowed:,} of the {rounds:,} reports, and none after "
                 "that."
             )
-            planned, seen = min(cap, planned), "all reports"
+            planned, seen = min(cap, _together(release, allowed) if one.delta else planned), "all reports"
         words += f" {meaning(planned, seen)}"
         if cap is not None and allowed is not None and allowed > rounds:
             words += f" The limit of {budget(cap)} allows more: devices that are asked again make {allowed:,} reports."
         words += _each_choice(release, rounds, cap)
         if level(planned) != "kept" and fits < rounds:
             words += f" {advice}"
+    made = min((count for count in (rounds, allowed) if count is not None), default=1)
     if one.delta:
-        words += f" This holds except with probability {chance(one.delta, rounds or 1)}."
+        words += f" This holds except with probability {chance(one.delta, made)}."
     return {
         "rounds": rounds,
         "panel": None if panel is None else {"rounds": len(panel.rounds), "reports": panel.reports, "days": panel.days},
         "cap": cap,
         "epsilon": planned,
+        "delta": one.delta * made,
         "level": None if planned is None else level(planned),
+        "needs": None if rounds is None else compose([Cost(epsilon=one.epsilon, times=rounds)]).epsilon,
         "within_weak": fits,
         "allowed": allowed,
         "words": words,
     }
+
+
+def _together(release: Veil | Family, reports: int) -> float:
+    """ε of so many reports of a person, at the sum of their δ."""
+    one = release.guarantee
+    pair = Cost(epsilon=one.epsilon, delta=one.delta, times=reports)
+    whole = Cost.of(release, times=reports) if isinstance(release, Veil) else pair
+    return compose([whole], delta=_delta(one.delta, reports)).epsilon
+
+
+def _most(release: Veil | Family, epsilon: float) -> int:
+    """How many reports of a person cost this ε together at most, counted as the total is; 0 if not even one. Their δ
+    add up to 1% at most."""
+    one = release.guarantee
+    if not one.delta:
+        return reports_within(Cost(epsilon=one.epsilon), epsilon=epsilon)
+    low, high = 0, 1
+    while high * one.delta <= 0.01 and _together(release, high) <= epsilon:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = middle * one.delta <= 0.01 and _together(release, middle) <= epsilon
+        low, high = (middle, high) if fits else (low, middle)
+    return low
 
 
 def _plan(panel: Panel) -> str:
@@ -200,6 +225,7 @@ def _members(release: Veil | Family) -> list[dict[str, Any]]:
             "task": _task(veil),
             "method": veil.method,
             "epsilon": veil.guarantee.epsilon,
+            "delta": veil.guarantee.delta,
             "share": release.weights[name] / whole if isinstance(release, Family) and not _chosen(release) else None,
             "client_bytes": veil.size.client_bytes,
             "report_bytes": veil.size.report_bytes,
@@ -248,7 +274,7 @@ def _report(release: Veil | Family) -> list[str]:
 
 def _refuses(release: Veil | Family, total: Mapping[str, Any]) -> list[str]:
     """What a person can refuse."""
-    cap, needed = total["cap"], total["epsilon"]
+    cap, needed = total["cap"], total["needs"]
     limit = "The device makes no report that would cost more than its limit (the cap) in total."
     if cap is not None:
         limit += f" The limit is {budget(cap)}."
@@ -256,6 +282,8 @@ def _refuses(release: Veil | Family, total: Mapping[str, Any]) -> list[str]:
         limit += f" By default the limit is {budget(needed)}, that of all planned reports."
     elif needed is not None and total["rounds"] > 1:
         limit += f" For the planned rounds the app must set it to {budget(needed)}: by default it allows one report."
+    if cap is None and needed is not None and needed > total["epsilon"] * (1 + 1e-9):
+        limit += " Devices add up the ε of single reports, and that is more than what these cost together."
     found = [
         "To take part at all, and each single round. That a person did not report is visible.",
         limit,
@@ -407,8 +435,8 @@ def _checklist(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = [{"text": text, "holds": holds} for text, holds in known]
     if total["cap"] is not None:
         limit = f"The app sets the limit of the device (cap) to {budget(total['cap'])}."
-    elif total["epsilon"] is not None:
-        limit = f"The app sets the limit of the device (cap) to {budget(total['epsilon'])} at most."
+    elif total["needs"] is not None:
+        limit = f"The app sets the limit of the device (cap) to {budget(total['needs'])} at most."
     else:
         limit = "The app sets a limit of the device (cap)."
     return found + [{"text": text, "holds": None} for text in (*BY_HAND, limit)]

@@ -15,9 +15,6 @@ from taskveil.veil import Family, Veil
 from taskveil.veil.channels import channel_of
 from taskveil.veil.surveys import questions
 
-KINDS = {"count": "whole number", "category": "one of some values", "flag": "yes or no", "words": "text"}
-"""Kinds of fields whose names do not explain themselves."""
-
 STAYS = "Stays on the device. No report depends on it."
 
 
@@ -43,7 +40,7 @@ def described(field: BaseField, limits: tuple[float, float] | None) -> tuple[str
         field: of the schema.
         limits: of a number without bounds of its own, those of the design, if there are any.
     """
-    kind, optional = KINDS.get(field.kind, field.kind), " It may be missing." if field.missing else ""
+    kind, optional = field.plain_kind or field.kind, " It may be missing." if field.missing else ""
     low, high = limits or (getattr(field, end, None) for end in ("low", "high"))
     if field.exclusive:
         more = len(field.words) - SHOWN_VALUES

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from taskveil.client.promise import beside
 from taskveil.estimates.picture import MOST_ROWS
 from taskveil.signoff.odds import BEFORE, budget, percent
 from taskveil.signoff.picture import picture
@@ -99,7 +100,7 @@ def _glance(content: Content) -> str:
             rounds = f"{made:,} of {total['panel']['rounds']:,} rounds: "
         elif _stopped(total):
             rounds = f"{total['allowed']:,} of {rounds}"
-        planned = f"{rounds}{budget(total['epsilon'])}"
+        planned = f"{rounds}{budget(total['epsilon'])}{beside(total['delta'])}"
     verdict = "No audit was given."
     if audit is not None:
         failed = "" if audit["passed"] else '<strong class="mark none">Do not release</strong> '
@@ -107,8 +108,9 @@ def _glance(content: Content) -> str:
         verdict = f"{failed}{result}, <span class=date>{_text(audit['date'])}</span>"
     state = {"verified": "Verified", "signed": "Signed, not checked", "unsigned": "Not signed", "unknown": "Not known"}
     promise = content["promise"]
+    single = f"{budget(promise['epsilon'])}{beside(promise['delta'])}"
     rows = (
-        ("Budget of one report", _level(promise["level"]) + _text(budget(promise["epsilon"]))),
+        ("Budget of one report", _level(promise["level"]) + _text(single)),
         ("Of all planned reports", _level(total["level"]) + _text(planned)),
         ("Audit", verdict),
         ("Signature", _text(state[release["signature"]["state"]])),
@@ -129,7 +131,7 @@ def _members(members: Sequence[Content]) -> str:
     lines = []
     for one in members:
         share = "chosen by people" if one["share"] is None else f"{100 * one['share']:.3g}% of the reports"
-        lines.append(f"{one['name']}: {one['task']} ({share}, {budget(one['epsilon'])}).")
+        lines.append(f"{one['name']}: {one['task']} ({share}, {budget(one['epsilon'])}{beside(one['delta'])}).")
     return _paragraph("There are several kinds of report:") + _list(lines)
 
 

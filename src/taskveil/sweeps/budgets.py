@@ -39,6 +39,14 @@ class Budget(float):
     `high` is the number itself, and `method` is the method that reaches it. Budgets below `low` fall short; between the
     two the tested records do not decide. Each of the two holds with the given `confidence`, for other records like
     those tested. `low` is NaN if it is not known. `statement` says all of this in words.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> frontier = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[1, 4], methods=["task_aware"])
+        >>> budget = frontier.epsilon_for(kept=0.01)
+        >>> budget in (1, 4), budget.confidence
+        (True, 0.9)
     """
 
     low: float

@@ -23,6 +23,14 @@ class Expected:
     its estimate times the number of people who report.
 
     `epsilon` is that of one report. Of a plan over time, each person reports `reports` times in its rounds.
+
+    Example:
+        >>> import taskveil as tv
+        >>> schema = tv.Schema({"income": tv.Number(0, 100, "k€"), "plan": tv.Category(["Basic", "Pro"])})
+        >>> plan = tv.plan(schema, tv.SurveyTask(), people=10_000, epsilons=[1.0, 4.0])
+        >>> row = plan.row("income", 1.0)
+        >>> row.margin(people=10_000) == plan.margin("income", 1.0)
+        True
     """
 
     label: Label

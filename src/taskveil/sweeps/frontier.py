@@ -77,7 +77,15 @@ class Point:
 class Frontier:
     """All points of a sweep. `clear` is the loss without privacy, `constant` that of the constant prediction; both also
     `per_record` (N,), on the same records as the points. `block` neighbours among the records count as one. For a
-    MeanTask, `spread` is how much people differ: the sum of the variances of its outputs."""
+    MeanTask, `spread` is how much people differ: the sum of the variances of its outputs.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> frontier = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[1, 4], methods=["task_aware"])
+        >>> frontier.loss("task_aware", 4) < frontier.loss("task_aware", 1) < frontier.constant
+        True
+    """
 
     points: tuple[Point, ...]
     clear: float

@@ -31,7 +31,15 @@ class OverTimePoint:
 @dataclass(frozen=True, kw_only=True)
 class OverTimeFrontier:
     """All points of a sweep over time: `frontier.over_time(tv.OverTime(…))`. `constant` is the loss of the constant
-    prediction and `clear` that without privacy; both are None for means."""
+    prediction and `clear` that without privacy; both are None for means.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X, year = np.random.default_rng(0).normal(size=(200, 2)), tv.OverTime(lifetime=4.0, rounds=52)
+        >>> found = tv.sweep(X, tv.LinearTask([[1.0, 1.0]]), epsilons=[year], methods=["task_aware"]).over_time(year)
+        >>> found.best("task_aware") in found.reports
+        True
+    """
 
     over_time: OverTime
     points: tuple[OverTimePoint, ...]

@@ -26,19 +26,19 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from taskveil.arrays import Floats, Integers
-from taskveil.client.values import DAY
 from taskveil.designs.designing import design
 from taskveil.designs.domain import Domain
 from taskveil.designs.over_time import Budget, OverTime, budget_of
 from taskveil.designs.problem import OnDevice
 from taskveil.designs.selection import SEEN
-from taskveil.errors import BudgetError, DataError, TaskError, needs
+from taskveil.errors import BudgetError, DataError, TaskError, needs, printable
 from taskveil.estimates.labels import Label
 from taskveil.estimates.picture import MOST_ROWS
 from taskveil.estimates.rows import SCARCE, attribute_labels
-from taskveil.estimates.survey_statistics import Statistic, statistics
+from taskveil.estimates.survey_statistics import Statistic, statistics, titled
 from taskveil.notebooks import frame, shortened, summary
 from taskveil.progress import Progress, Show
+from taskveil.records.even import even_records
 from taskveil.records.schema import Schema
 from taskveil.records.tables import take_rows
 from taskveil.sweeps.expected import UNKNOWN, Expected, budget_content, margin_text, reach_text, said, whole
@@ -46,7 +46,7 @@ from taskveil.sweeps.frontier import Frontier
 from taskveil.sweeps.sweep import sweep
 from taskveil.tasks import MeanTask, SurveyTask, Task, take_labels
 from taskveil.veil import Veil
-from taskveil.veil.surveys import Question, questions
+from taskveil.veil.surveys import OTHER, Question, questions
 from taskveil.veil.volunteers import missing_in
 
 if TYPE_CHECKING:
@@ -59,6 +59,14 @@ class Plan:
     budget over time, margins are those of one round and of the change between two.
 
     `rows` are empty for a model, and `kept` is empty for others. `basis` says in a sentence what it was computed from.
+
+    Example:
+        >>> import taskveil as tv
+        >>> schema = tv.Schema({"income": tv.Number(0, 100, "k€"), "plan": tv.Category(["Basic", "Pro"])})
+        >>> plan = tv.plan(schema, tv.SurveyTask(), people=10_000, epsilons=[1.0, 4.0])
+        >>> few, many = (plan.people_for("plan=Pro", margin=0.01, epsilon=epsilon) for epsilon in (4.0, 1.0))
+        >>> few < many
+        True
     """
 
     people: int
@@ -116,7 +124,7 @@ class Plan:
             return (
                 f"{said(epsilon)} is the smallest budget of the plan whose margins with {self.people:,} people are "
                 f"all within {asked}; the widest is that of {wide.label.title}, {margin_text(wide, self.people)}."
-                f"{self._in_units(epsilon)}"
+                f"{self._in_units(epsilon)} At this budget {wide.people(margin * wide.width):,} people are enough."
             )
         largest = max(self.epsilons, key=whole)
         wide = self.widest(largest)
@@ -303,7 +311,7 @@ def plan(
         raise BudgetError("a plan needs at least one ε, as in epsilons=[0.5, 1, 2].")
     alone = isinstance(X, Schema)
     if alone:
-        schema, X = X, records_of(X)
+        schema, X = X, even_records(X)
     count = len(X) if hasattr(X, "__len__") else X.num_rows
     basis = (
         "Computed for people as the schema allows: even shares, numbers spread over their bounds, nothing missing."
@@ -318,6 +326,7 @@ def plan(
     )
     given: dict[str, Any] = {"schema": schema, "domain": domain}
     rows: list[Expected] = []
+    scarce: dict[str, None] = {}
     kept: tuple[float | None, ...] = ()
     with Progress.of(progress) as bar:
         if isinstance(task, SurveyTask | MeanTask):
@@ -327,6 +336,8 @@ def plan(
                     veil = design(X, task, epsilon=epsilon, seed=seed, progress=part, **given)
                     expected = _survey(veil) if isinstance(task, SurveyTask) else _means(veil, X)
                     rows += _planned(expected, veil, epsilon)
+                    scarce |= _scarce(veil)
+            basis += _left_out(scarce)
         else:
             if alone:
                 raise DataError(
@@ -360,7 +371,10 @@ def plan_of(veil: Veil, *, people: int = 10_000) -> Plan:
     else:
         raise TaskError("only surveys and means have margins: a design for answers of single people has a loss.")
     rows = tuple(_planned(expected, veil, budget))
-    basis = "Computed for people like the volunteers of the design."
+    like = (
+        "those of the design" if veil.volunteers is None else "the volunteers of the design"
+    )  # perhaps there were none
+    basis = f"Computed for people like {like}.{_left_out(_scarce(veil))}"
     return Plan(people=people, epsilons=(budget,), rows=rows, kept=(), basis=basis)
 
 
@@ -391,23 +405,6 @@ def like_volunteers(veil: Veil) -> Floats:
     return np.asarray(np.clip(records, veil.encoder.low, veil.encoder.high))
 
 
-def records_of(schema: Schema, count: int = 5_000) -> Any:
-    """A table of `count` records with even shares and numbers spread over their bounds, fields independent."""
-    if schema.unbounded:
-        raise DataError("this schema has numbers without bounds: state them, tv.Number(low, high), or pass records.")
-    rng, columns = np.random.default_rng(0), list[Any]()
-    for field in schema.fields.fields:
-        order = rng.permutation(count)
-        if field.reads_as[0] == "share":
-            columns.append([field.samples()[place % len(field.samples())] for place in order.tolist()])
-            continue
-        low, high = field.box[0][0], field.box[1][0]
-        values = low + (order + 0.5) / count * (high - low)
-        is_date = field.reads_as[0] == "date"
-        columns.append(np.rint(values * DAY).astype("datetime64[s]") if is_date else values)
-    return schema.collapse(schema.fields.expand(columns))
-
-
 def _planned(expected: Iterable[Expected], veil: Veil, budget: Budget) -> Iterator[Expected]:
     """What is expected with the reports of a veil that was designed for this budget."""
     if isinstance(budget, float):  # the design may cost a little less
@@ -420,7 +417,7 @@ def _planned(expected: Iterable[Expected], veil: Veil, budget: Budget) -> Iterat
 def _survey(veil: Veil) -> Iterator[Expected]:
     """Every statistic of a survey's design."""
     asked, epsilon = questions(veil), veil.guarantee.epsilon
-    # Of a group that hardly anybody is in, nothing can be known: its margins would only frighten.
+    # Of a group that hardly anybody is in, nothing can be known: its margins would only frighten (`_left_out`).
     found = [_named(one) for one in statistics(veil, asked) if one.kind not in ("below", "bands")]
     found = [one for one in found if _people(one, asked) >= SCARCE]
     ratios = [_ratio(one, asked) for one in found]
@@ -446,6 +443,33 @@ def _survey(veil: Veil) -> Iterator[Expected]:
             variance = outside * (1.0 - outside) / (inside - outside) ** 2 / question.chance
             label = Label(f"{question.fields[0]}: a rare word", "share", bounds=(0.0, 1.0))
             yield Expected(label=label, epsilon=epsilon, value=0.0, variance=variance)
+
+
+def _scarce(veil: Veil) -> dict[str, None]:
+    """What a survey asks for and `_survey` leaves out, because it is about too few people: groups, and fields of which
+    hardly anybody has a value. Values that are not listed are no group that somebody asked for."""
+    if not isinstance(veil.task, SurveyTask):
+        return {}
+    asked, found = questions(veil), dict[str, None]()
+    wanted = [one for one in statistics(veil, asked) if one.kind not in ("below", "bands")]
+    planned = {one.label.key[:3] for one in wanted if _people(one, asked) >= SCARCE}
+    for one in wanted:
+        kind, *names = one.label.key
+        if OTHER in names or _people(one, asked) >= SCARCE:
+            continue
+        group = kind == "by" and one.label.key[:3] not in planned
+        found[titled(veil, *names[:2], binned=type(names[1]) is float) if group else one.label.short] = None
+    return found
+
+
+def _left_out(names: Iterable[str]) -> str:
+    """A sentence that names what is left out, if anything is."""
+    listed = [printable(name) for name in names]
+    if not listed:
+        return ""
+    more = f" and {len(listed) - MOST_ROWS} more" if len(listed) > MOST_ROWS else ""
+    shown = "; ".join(listed[:MOST_ROWS])
+    return f" Left out, because they are about fewer than {100 * SCARCE:g}% of people: {shown}{more}."
 
 
 def _named(one: Statistic) -> Statistic:

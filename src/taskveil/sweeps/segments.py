@@ -235,6 +235,14 @@ class SegmentedFrontier:
 
     `people` are the numbers of volunteers and of tested people of every segment, the largest first. `why_not` says why
     some keep the common design. `tested` are the places of a segment's people among the common test records.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(800, 2))
+        >>> task, segment = tv.LinearTask([[1.0, 1.0]]), ["a", "b"] * 400
+        >>> found = tv.sweep_segments(X, task, segment=segment, epsilons=[4], methods=["task_aware"])
+        >>> sorted(found.segments)
+        ['a', 'b']
     """
 
     common: Frontier

@@ -94,13 +94,24 @@ class Cost:
         return min(known, default=None)
 
     def _repr_html_(self) -> str:
-        rows = [["ε of a report", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["times", f"{self.times:,}"]]
+        rows = [
+            ["ε of a report", rounded_up(self.epsilon)],
+            ["δ", rounded_up(self.delta)],
+            ["times", f"{self.times:,}"],
+        ]
         return summary("Cost of a report", [in_a_sentence(self.epsilon, self.delta)], rows=rows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """(ε, δ) of everything together. `basic_epsilon` is the plain sum of budgets, for comparison."""
+    """(ε, δ) of everything together. `basic_epsilon` is the plain sum of budgets, for comparison.
+
+    Example:
+        >>> import taskveil as tv
+        >>> total = tv.compose([tv.Cost(epsilon=0.125, times=52)], delta=1e-6)
+        >>> total.epsilon < total.basic_epsilon, total.delta
+        (True, 1e-06)
+    """
 
     epsilon: float
     delta: float
@@ -109,12 +120,16 @@ class Total:
     @property
     def statement(self) -> str:
         """The total in words."""
-        exception = f", except with probability {self.delta:g}" if self.delta else ""
+        exception = f", except with probability {rounded_up(self.delta)}" if self.delta else ""
         plain = f"(adding up budgets gives {rounded_up(self.basic_epsilon)})"
         return f"All reports together: ε = {rounded_up(self.epsilon)}{exception} {plain}."
 
     def _repr_html_(self) -> str:
-        rows = [["ε", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["added up", rounded_up(self.basic_epsilon)]]
+        rows = [
+            ["ε", rounded_up(self.epsilon)],
+            ["δ", rounded_up(self.delta)],
+            ["added up", rounded_up(self.basic_epsilon)],
+        ]
         return summary("Cost of all reports together", [self.statement], rows=rows)
 
 

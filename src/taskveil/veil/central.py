@@ -1,4 +1,4 @@
-"""What a crowd adds: the central (ε, δ) of one round for whoever sees the reports of all people without an order.
+"""What a crowd adds: the central (ε, δ) of one round against those who see the reports of all people without order.
 
 **Guarantee.** n honest people make one report each of one release in one round. Somebody sees the n reports as a set,
 without order, time or sender, or anything that was computed from it. Change the record of one person. Then for every
@@ -52,13 +52,24 @@ from taskveil.errors import BudgetError
 from taskveil.notebooks import summary
 from taskveil.veil.channels import Channel
 
+MOST_REPORTS = 10**12
+"""Of a round: a hundred times as many as there are people. Binomial probabilities of more take minutes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Central:
     """The central guarantee of one round with `reports` honest reports. `local`, the ε of a report, stays the promise.
 
-    `at_least` is a lower bound where one is known: no proof can give a smaller ε at this δ. Several rounds:
-    `tv.compose([tv.Cost.of(central, times=52)], delta=1e-6)`.
+    `at_least` is a lower bound where one is known: no proof that holds for all codewords, and so for all favoured sets,
+    gives a smaller ε at this δ. Several rounds: `tv.compose([tv.Cost.of(central, times=52)], delta=1e-6)`.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> crowd = veil.central(reports=100_000, delta=1e-7)
+        >>> crowd.epsilon < 0.04 < crowd.local
+        True
     """
 
     epsilon: float
@@ -74,7 +85,7 @@ class Central:
             f"The {self.reports:,} reports of a round without order, time and sender, and all results that are "
             "computed from them, reveal less about one person: nothing is more than "
             f"{times_as_likely(self.epsilon)} times as likely as with any other record of this person, except with "
-            f"probability {self.delta:g} "
+            f"probability {rounded_up(self.delta)} "
             f"(central ε = {rounded_up(self.epsilon)}). The promise to each person stays ε = {rounded_up(self.local)} "
             "for each report, also towards the server that receives it."
         )
@@ -91,7 +102,11 @@ class Central:
         )
 
     def _repr_html_(self) -> str:
-        rows = [["central ε", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["reports", f"{self.reports:,}"]]
+        rows = [
+            ["central ε", rounded_up(self.epsilon)],
+            ["δ", rounded_up(self.delta)],
+            ["reports", f"{self.reports:,}"],
+        ]
         return summary("What a crowd adds", [self.statement, *self.assumes], rows=rows)
 
 
@@ -103,8 +118,8 @@ def central(channel: Channel, *, reports: int, delta: float) -> Central:
         reports: honest reports of the round that cannot be linked to people.
         delta: between 0 and 1, the two excluded.
     """
-    if type(reports) is not int or reports < 1:
-        raise BudgetError(f"reports must be a whole number above 0, got {reports!r}.")
+    if type(reports) is not int or not 1 <= reports <= MOST_REPORTS:
+        raise BudgetError(f"reports must be a whole number from 1 to {MOST_REPORTS:,}, got {reports!r}.")
     if not (isinstance(delta, (int, float)) and 0 < delta < 1):
         raise BudgetError(f"delta must lie between 0 and 1, for example 1e-7, got {delta!r}.")
     mechanism = channel.mechanism
@@ -155,24 +170,39 @@ def delta_bound(epsilon: float, local: float, theta: float, reports: int, scale:
     """An upper bound of δ at this ε: the mean in (1) over the number of reports. What lies far below `scale` is rounded
     up coarsely."""
     binom = _binomial()
-    e0, e = math.exp(local), math.exp(epsilon)
-    gain, loss, rest = e0 - e, e * e0 - 1, e - 1
+    e0, gain = math.exp(local), math.exp(epsilon) * math.expm1(local - epsilon)
     if gain <= 0:
         return 0.0
+    unit, drift, rest = _steps(epsilon, math.expm1(local))
     q, spread = theta / (e0 + 1), math.sqrt(2 * math.log(1e6 * max(gain, 1) / scale))
     numbers = _nodes(reports, 2 * q, spread, 200)
-    first, last = numbers[:-1], numbers[1:] - 1
-    chance = np.diff(binom.cdf(numbers - 1, reports, 2 * q))
-    upper = numbers[:-1] > 2 * q * reports  # the smaller tail is the exact one
-    chance[upper] = -np.diff(binom.sf(numbers - 1, reports, 2 * q))[upper]
+    first, last, chance = _shares(numbers, reports, 2 * q)
     outside = binom.cdf(numbers[0] - 1, reports, 2 * q) + binom.sf(numbers[-1] - 1, reports, 2 * q)
     total, other = 0.0, (1 - theta) / (1 - 2 * q)
     for start, end, share in zip(first.tolist(), last.tolist(), chance.tolist(), strict=True):
         # The more of the first two values there are, the fewer others: the end of the block has the fewest.
         counts, weights = _chords(reports - end, other, spread)
-        subtracted = (loss - gain) / 2 * start + rest * counts
-        total += share * float(weights @ _excess(end, (gain + loss) / 2, subtracted))
+        total += share * float(weights @ _excess(end, unit, drift * start + rest * counts))
     return float((total / reports + gain * outside) * (1 + 1e-6))
+
+
+def _steps(epsilon: float, surplus: float) -> tuple[float, float, float]:
+    """How a sum of X moves, for e0 − 1 = `surplus`: with S of the first two values, which differ by D in number, and N
+    of 1 − e^ε it is `unit` · D − `drift` · S − `rest` · N.
+
+    These are differences of numbers near 1, which are computed without taking them.
+    """
+    rest = math.expm1(epsilon)
+    return surplus * (rest + 2) / 2, rest * (surplus + 2) / 2, rest
+
+
+def _shares(numbers: Integers, count: int, chance: float) -> tuple[Integers, Integers, Floats]:
+    """First and last number of every block [numbers[i], numbers[i + 1]), and the chance of a binomial number in it."""
+    binom = _binomial()
+    share = np.diff(binom.cdf(numbers - 1, count, chance))
+    upper = numbers[:-1] > chance * count  # the smaller tail is the exact one
+    share[upper] = -np.diff(binom.sf(numbers - 1, count, chance))[upper]
+    return numbers[:-1], numbers[1:] - 1, share
 
 
 def _excess(flips: int | Integers, unit: float, subtracted: Floats) -> Floats:
@@ -226,31 +256,28 @@ def _chords(count: int, chance: float, spread: float) -> tuple[Floats, Floats]:
 
 def least_epsilon(response: Response, reports: int, delta: float) -> float | None:
     """A lower bound: the ε at `delta` of the best event, for a crowd that favours other outputs. None if there are too
-    few outputs for such a crowd.
+    few outputs for such a crowd. The codewords of a release may be such that no three records favour sets without a
+    common output; then its ε may be smaller.
 
     Each report of the crowd lies in the favoured set of the record with chance q, and in that of another record with
     the same chance. The person's report lies in one of them with chance a/b · q and in the other with chance q. The
     place of the person's report among all is uniform, so δ(ε) is the mean in (1) with these chances: exactly, because
     the observer learns how many reports lie in either set and nothing else differs.
     """
-    binom = _binomial()
     if 3 * response.favoured > response.size:
         return None
     q, odds = response.favoured * response.base, response.a / response.b
     if odds > 1e30 or 2 * q >= 1:
         return None
     elsewhere = (1 - q - odds * q) / (1 - 2 * q)  # how much likelier the person's report lies in neither set
-    spread = math.sqrt(2 * math.log(1e6 / delta))
-    middle, reach = 2 * q * reports, spread * math.sqrt(2 * q * reports) + spread**2
-    numbers = np.arange(max(0, math.floor(middle - reach)), min(reports, math.ceil(middle + reach)) + 1)
-    numbers = numbers[:: max(1, len(numbers) // 20_000)]  # fewer terms make a lower bound lower
-    chance = binom.pmf(numbers, reports, 2 * q)
+    numbers = _nodes(reports, 2 * q, math.sqrt(2 * math.log(1e6 / delta)), 4000)
+    first, last, chance = _shares(numbers, reports, 2 * q)
 
     def kept(epsilon: float) -> bool:
-        e = math.exp(epsilon)
-        gain, loss, rest = odds - e, e * odds - 1, elsewhere * (e - 1)
-        subtracted = (loss - gain) / 2 * numbers + rest * (reports - numbers)
-        found = float(chance @ _excess(numbers, (gain + loss) / 2, subtracted)) / reports
+        unit, drift, rest = _steps(epsilon, (response.a - response.b) / response.b)
+        # A block counts with its fewest flips, and with the most that is subtracted: as elsewhere ≤ 1, at its end.
+        subtracted = drift * last + rest * elsewhere * (reports - last)
+        found = float(chance @ _excess(first, unit, subtracted)) / reports
         return found * (1 - 1e-6) > delta
 
     low, high = 0.0, response.epsilon

@@ -33,6 +33,14 @@ class Loss:
     `veil/loss_intervals.py` says what it assumes. `exact` says that the expectation over the noise is a formula, not a
     simulation. `accuracy`, of a classifier, is the expected share of records answered with the right class, as exact as
     the loss.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> loss = veil.loss(X)
+        >>> loss.low < loss.mean < loss.high
+        True
     """
 
     mean: float
@@ -98,6 +106,14 @@ class ConsideredPanel:
     For answers, `error` is the mean held-out loss over all people and rounds, where the constant prediction answers for
     those who are silent. For surveys and means, it is the variance of a round's estimate times the number of people,
     summed over the statistics with their weights.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.MeanTask(), epsilon=tv.OverTime(lifetime=4.0, rounds=4))
+        >>> best, *others = veil.considered_panels
+        >>> all(best.error <= other.error for other in others)
+        True
     """
 
     reports: int

@@ -160,8 +160,8 @@ def _cells(first: _Digit, second: _Digit) -> dict[Key, tuple[Floats, float]]:
 def checked_survey(parts: Mapping[str, Any]) -> SurveyTask:
     """The task of the parts of a release, brought to its schema, after all checks; an error says what does not fit.
 
-    Whoever forged a part could otherwise have reports read as something else: the encoder, the region and the levels
-    are those that follow from the task and the fields, and every statistic is measured by a question.
+    Otherwise a forged part could make the server read reports as something else. So the encoder, the region and the
+    levels are those that follow from the task and the fields, and every statistic is measured by a question.
     """
     task, decoder, encoder, mechanism = (parts[name] for name in ("task", "decoder", "encoder", "mechanism"))
     if not isinstance(task, SurveyTask) or not isinstance(decoder, SurveyDecoder):

@@ -91,7 +91,11 @@ class Guarantee:
         return in_a_sentence(self.epsilon, self.delta)
 
     def _repr_html_(self) -> str:
-        rows = [["ε of a report", rounded_up(self.epsilon)], ["δ", f"{self.delta:g}"], ["kept by", self.enforced_by]]
+        rows = [
+            ["ε of a report", rounded_up(self.epsilon)],
+            ["δ", rounded_up(self.delta)],
+            ["kept by", self.enforced_by],
+        ]
         rows += panel_rows(self.panel, self.lifetime)
         rows += [["assumes", word] for word in self.assumptions]
         return summary("Guarantee", [self.in_a_sentence], rows=rows)
@@ -140,7 +144,15 @@ def as_delta(delta: Any) -> float:
 @dataclass(frozen=True, kw_only=True)
 class Size:
     """`client_bytes` of the client folder, `report_bytes` of one report's numbers, and `operations` (products,
-    comparisons) that the encoder computes for one record; 0 where a model that the release only names does."""
+    comparisons) that the encoder computes for one record; 0 where a model that the release only names does.
+
+    Example:
+        >>> import numpy as np, taskveil as tv
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> veil = tv.design(X, tv.LinearTask([[1.0, 1.0]]), epsilon=2.0, method="task_aware")
+        >>> veil.size.report_bytes
+        4
+    """
 
     client_bytes: int
     report_bytes: int
@@ -319,6 +331,8 @@ class Veil:
 
     def privatize(self, X: Any) -> Integers:
         """Reports (N, width) of records (N, n): whole numbers, drawn with fresh operating-system entropy.
+
+        Every record gets a report. Whose turn it is in a release over time, only the ledgers of devices know.
 
         Example:
             >>> import numpy as np, taskveil as tv

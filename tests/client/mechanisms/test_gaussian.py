@@ -159,6 +159,14 @@ def test_the_conversion_costs_little_noise() -> None:
         assert hockey_stick(made.scale / 1.08, 40, epsilon) > delta
 
 
+@pytest.mark.parametrize(("epsilon", "times"), [(0.5, 9), (1.0, 5), (2.0, 3), (8.0, 1)])
+def test_how_frequent_reports_are_that_exceed_epsilon(epsilon: float, times: int) -> None:
+    """docs/theory/guarantee.md, "What δ means": of noise so wide that it counts as continuous."""
+    made = Gaussian.calibrated(region=ball(2**40), epsilon=epsilon, delta=1e-6)
+    apart = 2.0**21 / made.scale  # the logarithm of the ratio is normal, of mean apart²/2 and deviation apart
+    assert round(float(mpmath.ncdf(apart / 2 - made.epsilon / apart)) / 1e-6) == times
+
+
 def test_reports_lie_on_the_grid_and_in_the_layout_whatever_comes_in() -> None:
     made = Gaussian.calibrated(region=ball(900, 3), epsilon=0.5, delta=1e-6)
     reports = made(hostile_records(3))

@@ -38,6 +38,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -66,6 +67,9 @@ class ScaledGroup:
     counts: Integers
     levels: Integers
     chance: int
+
+    nominal: ClassVar[bool] = False
+    """Whether every row is reported as a value of its own, as the values of a category are."""
 
     def __post_init__(self) -> None:
         own_arrays(self)
@@ -218,6 +222,8 @@ class BlockGroup(ScaledGroup):
     blocks: Integers
     response: Response
 
+    nominal: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.binned.dtype != np.bool_ or self.binned.shape != self.places.shape:
@@ -340,6 +346,8 @@ class PlaneGroup:
     prime: int
     response: Response
     chance: int
+
+    nominal: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         own_arrays(self)

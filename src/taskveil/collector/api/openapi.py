@@ -224,7 +224,9 @@ class CrowdShape(Shape):
     delta: float
     reports: Annotated[Count, Field(description="Rounded down to two digits. All must be honest.")]
     local: Annotated[float, Field(description="The ε of a report, which stays the promise.")]
-    at_least: Annotated[float | None, Field(description="A lower bound of ε, where one is known.")]
+    at_least: Annotated[
+        float | None, Field(description="No proof that holds for all codewords gives a smaller ε; null if not known.")
+    ]
     statement: str
     assumes: list[str]
 

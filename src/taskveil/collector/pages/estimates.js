@@ -1,7 +1,7 @@
 // Population estimates: a line for every row, with its interval and the volunteers' value beside it. Rows that
 // reports measure come first; rows that rest on an assumption come apart, with the assumption and in another colour.
 import { el, svg } from "./dom.js";
-import { change, many } from "./words.js";
+import { budget, change, many } from "./words.js";
 
 const MOST = 40; // lines that a person looks at; more when asked for
 const SEVERAL = "All rounds together: people who reported in several rounds are counted several times.";
@@ -77,7 +77,7 @@ function crowd(found) {
       "p",
       { class: "note crowd" },
       `Seen without order, time and sender, ${many(reports, "honest report")} of this round reveal less about one person: `,
-      `central ε\u00a0=\u00a0${Number(epsilon.toPrecision(3))}, δ\u00a0=\u00a0${delta}. The ε of a report stays the promise.`,
+      `central ε\u00a0=\u00a0${budget(epsilon)}, δ\u00a0=\u00a0${budget(delta)}. The ε of a report stays the promise.`,
     ),
   );
 }

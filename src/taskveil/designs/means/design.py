@@ -10,6 +10,7 @@ are also tried as directions (`ball`); the lower expected loss decides.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -36,8 +37,9 @@ from taskveil.designs.means.channels import (
 )
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import SLACK, one_thread
-from taskveil.errors import TaskError
+from taskveil.errors import HardlyAskedWarning, TaskError, callers_line, printable
 from taskveil.records.inference import FEWEST_ALIKE
+from taskveil.records.schema import SHOWN_VALUES
 from taskveil.tasks import MeanTask
 from taskveil.veil import Veil
 from taskveil.veil.decoders import CodewordDecoder
@@ -120,8 +122,29 @@ def design_means(problem: Problem, epsilon: float, name: str) -> Veil:
     # So many latents, each searched for, would take minutes, and lose against directions unless K weighs few of them.
     if ball is not None and np.linalg.matrix_rank(task.K) > MOST_SEARCHED:
         return ball
-    veil = _by_levels(problem, task, epsilon, name)
-    return veil if ball is None or veil.loss(problem.X).mean <= ball.loss(problem.X).mean else ball
+    veil, shares = _by_levels(problem, task, epsilon, name)
+    if ball is not None and ball.loss(problem.X).mean < veil.loss(problem.X).mean:
+        return ball
+    _warn_of_hardly_asked(problem, shares)
+    return veil
+
+
+def _warn_of_hardly_asked(problem: Problem, share: Floats) -> None:
+    """Name the attributes that fewer reports are about than a thousandth of an even share: weights in the units of
+    columns give nearly all reports to the column of the largest numbers."""
+    asked = share > 0
+    rarely = np.flatnonzero(asked & (share < 0.1 * SLACK / asked.sum()))
+    if not len(rarely):
+        return
+    names = [printable(problem.schema.columns[place]) for place in rarely[:SHOWN_VALUES].tolist()]
+    more = f" and {len(rarely) - SHOWN_VALUES} more" if len(rarely) > SHOWN_VALUES else ""
+    warnings.warn(
+        f"hardly any report is about {', '.join(names)}{more}: one in {1 / share[rarely].max():,.0f} at most, because "
+        "K weighs other columns far more. These means stay unknown. To let all columns count alike, leave out K, or "
+        "divide each column of K by the spread of its values.",
+        HardlyAskedWarning,
+        stacklevel=callers_line(),
+    )
 
 
 def _in_ball(problem: Problem, task: MeanTask, epsilon: float, name: str) -> Veil | None:
@@ -139,8 +162,8 @@ def _in_ball(problem: Problem, task: MeanTask, epsilon: float, name: str) -> Vei
     return veil if veil.size.client_bytes <= problem.on_device.max_bytes else None
 
 
-def _by_levels(problem: Problem, task: MeanTask, epsilon: float, name: str) -> Veil:
-    """The veil whose reports are of groups of latents at levels."""
+def _by_levels(problem: Problem, task: MeanTask, epsilon: float, name: str) -> tuple[Veil, Floats]:
+    """The veil whose reports are of groups of latents at levels, and the share of reports about each attribute (n,)."""
     box = problem.domain.bounding_box
     # Only ratios of errors decide, in whichever unit the task has them.
     K = task.K / (float(np.abs(task.K * (box.high - box.low)).max()) or 1.0)
@@ -151,9 +174,9 @@ def _by_levels(problem: Problem, task: MeanTask, epsilon: float, name: str) -> V
         rivals = [plan for plan in plans if plan.alone <= RIVAL * min(plan.alone for plan in plans)]
         parted = [(plan, plan.latents.parted(rows)) for plan in rivals]
         plan, groups = min(parted, key=lambda found: found[0].cost(found[1]))
-        veil = _veil(problem, plan, groups, epsilon, name, halvings)
+        veil, shares = _veil(problem, plan, groups, epsilon, name, halvings)
         if veil.size.client_bytes <= problem.on_device.max_bytes or levels == 2:
-            return veil
+            return veil, shares
         # Smaller tables: of fewer latents together, then of fewer levels; fewer base blocks, too.
         levels, rows = (levels, rows // 2) if rows > 1 else (levels // 2, 1)
         halvings = min(halvings + 1, 4)
@@ -205,8 +228,8 @@ def _plan(
 
 def _veil(
     problem: Problem, plan: _Plan, groups: Sequence[LatentGroup], epsilon: float, name: str, halvings: int
-) -> Veil:
-    """Whole numbers for devices, and what their reports say for the server."""
+) -> tuple[Veil, Floats]:
+    """Whole numbers for devices, and what their reports say for the server; shares of reports as in `_by_levels`."""
     channels = [group.channel(plan.latents.epsilon) for group in groups]
     costs = [channel.cost for channel in channels] + [atom.cost for atom in plan.atoms]
     roots = np.sqrt(np.maximum(costs, 1e-300))
@@ -234,7 +257,9 @@ def _veil(
         parts.append(block)
     decoder = CodewordDecoder(codewords=np.concatenate(codewords), sizes=np.array([sum(map(len, codewords))]))
     mechanism = LevelResponse(region=plan.region, groups=tuple(parts))
-    return Veil(encoder=plan.encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=name)
+    about = np.array([(plan.encoder.weights[part.places] != 0).any(axis=0) for part in parts])
+    veil = Veil(encoder=plan.encoder, mechanism=mechanism, decoder=decoder, task=problem.task, method=name)
+    return veil, np.asarray(chances @ about / chances.sum())
 
 
 def directions_of(X: Floats, K: Floats, domain: Domain) -> Iterator[Directions]:

@@ -51,7 +51,6 @@ from taskveil.designs.means.design import (
 from taskveil.designs.problem import Problem
 from taskveil.designs.selection import SLACK, one_thread
 from taskveil.errors import DataError, TaskError
-from taskveil.records.schema import Schema
 from taskveil.tasks.survey import SurveyTask, kind_of
 from taskveil.veil import Veil
 from taskveil.veil.decoders import SurveyDecoder
@@ -133,24 +132,6 @@ def design_survey(problem: Problem, epsilon: float, name: str) -> Veil:
     return veil
 
 
-def expected_variances(schema: Schema, task: SurveyTask, shares: Floats | None, epsilon: float) -> dict[Key, float]:
-    """By statistic (`veil.statistics` lists the keys) the variance of one report's contribution, divided by the share
-    of reports that measure it: over N people, the standard error is √(variance/N) in the field's own units.
-
-    Args:
-        schema: of the records; all fields have bounds.
-        task: what is asked for.
-        shares: people as records of numbers (N, n), each with the same share; None for fields that are uniform between
-            their bounds and over their values.
-        epsilon: the budget of a report.
-    """
-    task = task.on(schema)
-    if schema.unbounded:
-        raise TaskError("a plan needs bounds: use a schema whose numbers have some, tv.Schema.of(table).")
-    low, high = schema.fields.box
-    return SurveySample.of(task, low, high, shares, epsilon).planned().variances
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SurveySample:
     """Volunteers as digits k (N, d) on the grid, for a survey with this encoder and budget."""
@@ -164,10 +145,10 @@ class SurveySample:
     """Bins of a histogram whose channel is searched for among all channels, and not among blocks."""
 
     @classmethod
-    def of(cls, task: SurveyTask, low: Floats, high: Floats, X: Floats | None, epsilon: float) -> SurveySample:
-        """From records X (N, n) between `low` and `high`, or people who are uniform."""
+    def of(cls, task: SurveyTask, low: Floats, high: Floats, X: Floats, epsilon: float) -> SurveySample:
+        """From records X (N, n) between `low` and `high`."""
         encoder, region = survey_encoder(task, low, high)
-        k = _uniform(task, region) if X is None else region.enforce(encoder(X))
+        k = region.enforce(encoder(X))
         return cls(task=task, encoder=encoder, region=region, k=k, epsilon=min(max(epsilon, LEAST), LARGEST))
 
     @property
@@ -329,22 +310,6 @@ class SurveySample:
         if len({place for place, _ in digits}) < len(digits) or np.prod(fewest, dtype=float) > MOST_ROWS:
             return None
         return self.made(digits)
-
-
-def _uniform(task: SurveyTask, region: BoxRegion) -> Integers:
-    """People (N, d) on the grid of a survey whose fields are uniform and independent, and never missing."""
-    rng, people, top = np.random.default_rng(0), 1 << 12, 1 << GRID_BITS
-    columns = []
-    for place, name in enumerate(latents_of(task)):
-        one, most = task.schema[name], int(region.high[place])
-        if one.side is not None:
-            columns.append(rng.integers(0, most + 1, people))
-        elif kind_of(one) != "share":
-            columns.append(rng.integers(0, top + 1, people))
-        else:
-            first, last = (1, most // top - one.missing) if one.exclusive else (0, 1)
-            columns.append(rng.integers(first, last + 1, people) * top)
-    return np.stack(columns, axis=1)
 
 
 def _spread(asked: Sequence[DraftQuestion]) -> Planned:

@@ -140,6 +140,11 @@ class Channel:
         return ()
 
     @property
+    def nominal(self) -> tuple[int, ...]:
+        """The latents that are a category each, and of which every value is reported."""
+        return ()
+
+    @property
     def listed(self) -> bool:
         """Whether a report is a code of one list, and its counts are all that reports measure."""
         return self.codes is not None and self.scores is None

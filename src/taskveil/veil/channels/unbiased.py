@@ -289,6 +289,11 @@ class LevelChannel(Channel):
         return (self.mechanism.outputs,) if self.mechanism.outputs <= MOST_ENTRIES else ()
 
     @property
+    def nominal(self) -> tuple[int, ...]:
+        """The latents of groups that have one latent and report every value of it."""
+        return tuple(int(one.places[0]) for one in self.mechanism.groups if one.nominal and len(one.places) == 1)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What becomes of values outside the domain."""
         return ("Values outside the release's domain count as the nearest value inside.",)
