@@ -33,11 +33,11 @@ FINE = 48
 """Levels of a number that peers send: as good as the number itself."""
 
 
-def ours(veil: tv.Veil, task: tv.SurveyTask) -> tuple[dict[Key, float], dict[Key, float]]:
+def ours(veil: tv.Veil, task: tv.SurveyTask, spreads: dict[str, float]) -> tuple[dict[Key, float], dict[Key, float]]:
     """By statistic the variance of its estimate times people, and its weight, of a design."""
     precision, weights = dict[Key, float](), dict[Key, float]()
     for question in questions(veil):
-        found = statistics(task, question)
+        found = statistics(task, question, spreads=spreads)
         variances = question.variances(found.functionals, question.prior)
         for key, variance, weight in zip(found.keys, variances.tolist(), found.weights.tolist(), strict=True):
             precision[key] = precision.get(key, 0.0) + question.chance / max(variance, 1e-300)
@@ -55,7 +55,7 @@ def theirs(sample: SurveySample) -> dict[Key, float]:
 def _asked(sample: SurveySample, digits: Digits) -> DraftQuestion:
     numbers = [place for place, binned in digits if sample._is_number(place) and not binned]
     scales, rows = sample._rows(digits, FINE if numbers else 8)
-    measures, prior = statistics(sample.task, rows), rows.prior
+    measures, prior = statistics(sample.task, rows, spreads=sample.spreads), rows.prior
     if not numbers:
         each = subset_variances(measures.functionals, prior, sample.epsilon)
         way = SubsetSelection(
@@ -94,8 +94,9 @@ def compared(one: Questionnaire, epsilon: float) -> tuple[dict[Key, float], floa
     task = one.task.on(one.schema)
     veil = tv.design(one.table, one.task, epsilon=epsilon, schema=one.schema)
     low, high = one.schema.fields.box
-    mine, weights = ours(veil, task)
-    peers = theirs(SurveySample.of(task, low, high, one.schema.expand(one.table), epsilon))
+    sample = SurveySample.of(task, low, high, one.schema.expand(one.table), epsilon)
+    mine, weights = ours(veil, task, sample.spreads)
+    peers = theirs(sample)
     keys = [key for key in mine if key in peers and math.isfinite(peers[key])]
     total = sum(weights[key] * mine[key] for key in keys) / sum(weights[key] * peers[key] for key in keys)
     return {key: mine[key] / peers[key] for key in keys}, total

@@ -32,6 +32,7 @@ from taskveil.arrays import Floats
 from taskveil.client.panels import Panel, dated, day_of, times_cost
 from taskveil.client.reading import MOST_MANIFEST
 from taskveil.designs.auto import ConstantDesigner, folds, refitted, volunteers_of
+from taskveil.designs.means.survey import spreads_of
 from taskveil.designs.problem import Designer, Problem
 from taskveil.designs.selection import SLACK
 from taskveil.errors import BudgetError, DataError, callers_line
@@ -281,7 +282,7 @@ def report_variance(veil: Veil, problem: Problem) -> float:
     task's outputs, for surveys the weighted sum over all statistics, pooled over questions."""
     task = veil.task
     if isinstance(task, SurveyTask):
-        return _survey_variance(veil, task)
+        return _survey_variance(veil, task, spreads_of(problem))
     noise, _ = expected_losses(veil.device, veil.decoder, problem.task, problem.X, None, rng=np.random.default_rng(0))
     return float(noise.mean()) + spread_of(problem.task, problem.X)
 
@@ -291,11 +292,11 @@ def spread_of(task: Any, X: Floats) -> float:
     return float((X @ task.K.T).var(axis=0).sum())
 
 
-def _survey_variance(veil: Veil, task: SurveyTask) -> float:
+def _survey_variance(veil: Veil, task: SurveyTask, spreads: Mapping[str, float]) -> float:
     precisions: dict[Key, float] = {}
     weights: dict[Key, float] = {}
     for question in questions(veil):
-        measured = statistics(task, question)
+        measured = statistics(task, question, spreads=spreads)
         if question.vocabulary:  # of a word that few people have
             inside, outside = question.hits
             variances = [outside * (1.0 - outside) / (inside - outside) ** 2]

@@ -48,26 +48,33 @@ class _Digit:
     places: Any
     binned: bool
     weight: float
+    spread: float | None
+    """The standard deviation of its values over their range, where it is known better than from rounded values."""
 
     def has(self, value: int) -> Bools:
         """(rows,): which rows have this value."""
         return np.asarray(self.places == value)
 
 
-def statistics(task: SurveyTask, question: Rows, shares: Floats | None = None) -> Statistics:
+def statistics(
+    task: SurveyTask, question: Rows, shares: Floats | None = None, spreads: Mapping[str, float] | None = None
+) -> Statistics:
     """The statistics that a survey asks for and the question measures.
 
     Args:
         task: the survey.
         question: one of its questions.
         shares: of people (rows,), at which ratios are linearised; by default the question's prior.
+        spreads: by number or date the standard deviation of people's values over the range of the field, which the
+            error of a mean is divided by. Others are those of the question's levels: larger, as rounding to few levels
+            spreads values, so that weights of two designs would differ.
     """
     if not question.levels:
         weight = np.array([task.weight(question.fields[0]) ** 2])
         return Statistics(keys=(("word", question.fields[0]),), functionals=np.zeros((1, 1)), weights=weight)
     p = question.prior if shares is None else shares
     digits = [
-        _digit(task, name, values, places, binned)
+        _digit(task, name, values, places, binned, (spreads or {}).get(name))
         for name, values, places, binned in zip(
             question.fields, question.levels, question.values, question.binned, strict=True
         )
@@ -94,11 +101,15 @@ def statistics(task: SurveyTask, question: Rows, shares: Floats | None = None) -
     )
 
 
-def _digit(task: SurveyTask, name: str, values: tuple[Any, ...], places: Any, binned: bool) -> _Digit:
+def _digit(
+    task: SurveyTask, name: str, values: tuple[Any, ...], places: Any, binned: bool, spread: float | None
+) -> _Digit:
     number = None
     if kind_of(task.schema[name]) != "share" and not binned:
         number = np.array([np.nan if value is None else value for value in values])[places]
-    return _Digit(name=name, values=values, number=number, places=places, binned=binned, weight=task.weight(name))
+    return _Digit(
+        name=name, values=values, number=number, places=places, binned=binned, weight=task.weight(name), spread=spread
+    )
 
 
 def _of_field(one: _Digit, part: Bools, p: Floats) -> Iterator[tuple[Key, Floats, float]]:
@@ -111,6 +122,8 @@ def _of_field(one: _Digit, part: Bools, p: Floats) -> Iterator[tuple[Key, Floats
         present = ~np.isnan(one.number)
         middle = float(p[present] @ number[present]) / float(p[present].sum())
         spread = float(np.sqrt(p[present] @ (number[present] - middle) ** 2 / p[present].sum()))
+        if one.spread is not None:  # both bounds of a number are among its levels
+            spread = one.spread * float(np.ptp(number[present]))
         weight = (inside * one.weight / max(spread, 1e-300)) ** 2
         yield ("mean", one.name), np.where(there, number - mean, 0.0) / share, weight
     for value, label in enumerate(one.values):

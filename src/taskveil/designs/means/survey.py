@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
 
@@ -30,7 +31,14 @@ from taskveil.arrays import NUMBERS_AT_A_TIME, Floats, Integers
 from taskveil.client.latent_encoders import LinearEncoder
 from taskveil.client.mechanisms import BlockGroup, LevelGroup, LevelResponse, PlaneGroup, Response
 from taskveil.client.regions import BoxRegion
-from taskveil.designs.means.blocks import best_width, flat_blocks, searched_blocks, shares_of, subset_variances
+from taskveil.designs.means.blocks import (
+    ANYWHERE,
+    best_width,
+    flat_blocks,
+    searched_blocks,
+    shares_of,
+    subset_variances,
+)
 from taskveil.designs.means.channels import (
     LARGEST,
     LevelReports,
@@ -67,6 +75,7 @@ from taskveil.veil.surveys import (
     plane_hits,
     survey_encoder,
 )
+from taskveil.veil.volunteers import FEWEST
 
 MOST_ROWS = NUMBERS_AT_A_TIME // 16
 """Rows of a question: with sixteen base blocks, its outputs are few enough to be scored one by one."""
@@ -132,6 +141,15 @@ def design_survey(problem: Problem, epsilon: float, name: str) -> Veil:
     return veil
 
 
+def spreads_of(problem: Problem) -> dict[str, float]:
+    """By number and date the standard deviation of the volunteers' values over the range of the field, which errors of
+    means are divided by."""
+    task, box = problem.task, problem.domain.bounding_box
+    if not isinstance(task, SurveyTask):
+        raise TaskError(f"a SurveyTask has spreads, got {type(task).__name__}.")
+    return SurveySample.of(task, box.low, box.high, problem.X, LEAST).spreads
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SurveySample:
     """Volunteers as digits k (N, d) on the grid, for a survey with this encoder and budget."""
@@ -155,6 +173,21 @@ class SurveySample:
     def latents(self) -> tuple[str, ...]:
         """The field of each latent."""
         return latents_of(self.task)
+
+    @cached_property
+    def spreads(self) -> dict[str, float]:
+        """By number and date the standard deviation of the values that people have, over the range of the field.
+
+        As in every prior, a small share of people may be anywhere, and there are four digits of a binary number.
+        """
+        found, top = dict[str, float](), 1 << GRID_BITS
+        for place, name in enumerate(self.latents):
+            there = self.k[self.k[:, place] <= top, place] / top
+            if self._is_number(place) and len(there) >= FEWEST:
+                square = (1.0 - ANYWHERE) * there.var() + ANYWHERE * (1.0 / 12.0 + (there.mean() - 0.5) ** 2)
+                mantissa, exponent = math.frexp(square)
+                found[name] = math.sqrt(math.ldexp(round(16.0 * mantissa) / 16.0, exponent))
+        return found
 
     def planned(self) -> Planned:
         """The questions of least cost."""
@@ -243,7 +276,7 @@ class SurveySample:
     def _listed(self, digits: Digits, most: int) -> DraftQuestion:
         """A number alone, or its bins, by the best channel between its levels."""
         scales, rows = self._rows(digits, most)
-        measures = statistics(self.task, rows)
+        measures = statistics(self.task, rows, spreads=self.spreads)
         counted = measures.weights > 0
         middle = rows.prior @ measures.functionals[:, counted]
         points = (measures.functionals[:, counted] - middle) * np.sqrt(measures.weights[counted])
@@ -262,7 +295,7 @@ class SurveySample:
     def _blocks(self, digits: Digits, most: int) -> DraftQuestion:
         """Some digits as one category, by blocks of the size of least cost."""
         scales, rows = self._rows(digits, most)
-        measures = statistics(self.task, rows)
+        measures = statistics(self.task, rows, spreads=self.spreads)
         width = best_width(measures.functionals, measures.weights, rows.prior, self.epsilon)
         each = subset_variances(measures.functionals, rows.prior, self.epsilon, width)
         return DraftQuestion(digits=digits, scales=scales, rows=rows, measures=measures, variances=each, width=width)
