@@ -56,6 +56,7 @@ html_static_path = ["_static"]
 html_css_files = ["style.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_context = {"default_mode": "auto"}  # light or dark as the reader's system is; without it the theme logs an error
 html_theme_options = {
     "github_url": HOME,
     "navigation_with_keys": False,
@@ -94,6 +95,11 @@ def setup(app: Any) -> None:
         lines = arguments[-1]
         lines[:] = [re.sub(r"\bdocs/([\w/-]+)\.md\b", r":doc:`/\1`", line) for line in lines]
 
+    def whole(_: Any, what: str, *arguments: Any) -> None:
+        lines = arguments[-1]
+        if what in ("attribute", "data", "property"):
+            lines[:0] = ["..", ""]  # a comment: else napoleon reads what stands before a colon as a type
+
     def call(*arguments: Any) -> tuple[str, str | None] | None:
         signature, returned = arguments[-2:]
         return signature and (signature.replace("<factory>", "..."), returned)  # else types are not read as Python
@@ -101,3 +107,4 @@ def setup(app: Any) -> None:
     app.connect("source-read", read)
     app.connect("autodoc-process-signature", call)
     app.connect("autodoc-process-docstring", document)
+    app.connect("autodoc-process-docstring", whole, priority=400)  # before napoleon

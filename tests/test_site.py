@@ -173,6 +173,18 @@ def test_notebooks_are_short_and_have_no_outputs(path: Path) -> None:
     assert notebook["metadata"]["kernelspec"]["name"] == "python3"
 
 
+def test_all_pages_name_one_size_of_the_browser_client() -> None:
+    """`js/build.mjs` refuses a bundle above its limit, which is kept just above its size."""
+    (limit,) = re.findall(
+        r"^const LIMIT = (\d+)_\d+;", (ROOT / "js/build.mjs").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    documents = [ROOT / "README.md", ROOT / "js/README.md", *sources()]
+    said = [
+        size for page in documents for size in re.findall(r"\b(\d+) KB (?:of JavaScript|\(gzipped\))", text_of(page))
+    ]
+    assert said == [limit] * 3
+
+
 def test_there_are_five_notebooks() -> None:
     assert [path.stem[:2] for path in NOTEBOOKS] == ["01", "02", "03", "04", "05"]
 
@@ -209,6 +221,9 @@ def test_the_site_is_built_without_warnings(tmp_path: Path) -> None:
     targets = set(re.findall(r'id="(?:module-)?(taskveil\.[\w.]+)"', reference))
     assert described() <= targets
     assert {"taskveil.Veil.privatize", "taskveil.Client.report", "taskveil.Schema.of"} <= targets
+    assert "Sentences about all rows: what is assumed" in reference
+    # What stands before a colon in the sentence of an attribute is no type.
+    assert not re.search(r"<dt[^>]*>Type<", (tmp_path / "site/reference/api/estimates.html").read_text())
 
 
 @pytest.mark.slow
