@@ -87,6 +87,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/balls.py
 	$(BIN)/python benchmarks/central.py
 	$(BIN)/python benchmarks/gaussian.py
+	$(BIN)/python benchmarks/over_time.py
+	$(BIN)/python benchmarks/over_time_bands.py
 	$(BIN)/python benchmarks/trees.py
 	$(BIN)/python benchmarks/networks.py
 	$(BIN)/python benchmarks/collector.py
