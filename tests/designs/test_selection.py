@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,18 @@ def test_of_equally_good_designs_the_smallest_is_taken() -> None:
     assert choose([best, slow, near], alone(400))[0] is near
     twin = candidate("twin", around(1.008), size=500)
     assert choose([best, near, twin], alone(400))[0] is twin
+
+
+@pytest.mark.parametrize(("loss", "chosen"), [(1.005, "pure"), (1.0, "pure"), (0.998, "noise"), (0.9, "noise")])
+def test_a_delta_is_spent_only_where_the_loss_is_lower(loss: float, chosen: str) -> None:
+    """Being smaller on the device, and as good as the best up to 1%, is not enough."""
+    pure, noise = candidate("pure", around(1.0)), candidate("noise", around(loss), size=10)
+    found, considered = choose([pure, replace(noise, delta=1e-6)], alone(400))
+    assert found.encoder == chosen == considered[0].encoder
+    assert choose([pure, noise], alone(400))[0].encoder == "noise"
+    constant = candidate("none", around(2.0))
+    lone, _ = choose([candidate("pure", around(3.0)), replace(noise, delta=1e-6)], alone(400), constant)
+    assert lone.encoder == "noise"  # the other one does not beat the constant
 
 
 def test_what_is_as_good_is_counted_from_the_best_that_beats_the_constant() -> None:

@@ -172,6 +172,7 @@ def refitted(
                     bytes=bytes_of(veil.encoder) + bytes_of(veil.mechanism) + MANIFEST,
                     operations=int(veil.encoder.operations),
                     make=lambda veil=veil: veil,  # type: ignore[misc]
+                    delta=veil.mechanism.delta,
                 )
             ],
         )

@@ -5,7 +5,8 @@ a record are in the same fold: a record that occurs ten times would otherwise be
 
 1. A report is worth sending only if its design beats the constant prediction: the mean of the paired differences is
    above zero at the 5% level of a one-sided Student test.
-2. Of the designs whose held-out loss is within 1% of the lowest, the smallest on the device is taken.
+2. Of the designs whose held-out loss is within 1% of the lowest, the smallest on the device is taken. One whose ε may
+   fail with a probability δ is among them only if its held-out loss is below that of all designs with δ = 0.
 
 Designs are made and judged in one thread (`one_thread`).
 """
@@ -48,7 +49,7 @@ MANIFEST = 4 * 1024
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Candidate:
     """One design that may be chosen: its method and encoder, the held-out losses (N,) of the volunteers, NaN for those
-    who did not judge it, its size on a device, and a function that makes it from all volunteers."""
+    who did not judge it, its size on a device, a function that makes it from all volunteers, and its δ."""
 
     method: str
     encoder: str
@@ -56,6 +57,7 @@ class Candidate:
     bytes: int
     operations: int
     make: Callable[[], Veil]
+    delta: float = 0.0
 
 
 def lead(one: Floats, other: Floats, person: Integers) -> tuple[float, float, int]:
@@ -96,6 +98,8 @@ def choose(
     person = person[judged]
     means = [float(found.mean()) if judged.any() else math.nan for found in losses]
     worth = [place for place in range(len(candidates)) if constant is None or beats(losses[place], losses[-1], person)]
+    pure = min((means[place] for place in worth if not every[place].delta), default=math.inf)
+    worth = [place for place in worth if not every[place].delta or means[place] < pure]
     chosen = smallest(every, means, worth) if worth else len(every) - 1
     entries = [
         Considered(
