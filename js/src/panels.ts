@@ -117,8 +117,8 @@ export class Panel {
     const except = delta ? `, except with probability ${chance(delta, count)}` : "";
     return (
       `You will be asked ${times} in ${rounds.length} rounds${period}. ` +
-      `${joined === null ? "When you join, the device draws" : "When you joined, the device drew"} the rounds at random, before ` +
-      "it looked at any record, and keeps them to itself; a round without a report says nothing about you. Whatever your records " +
+      `${joined === null ? "When you join, the device draws" : "When you joined, the device drew"} the rounds at random, without ` +
+      "looking at any record, and keeps them to itself; a round without a report says nothing about you. Whatever your records " +
       `contain and whenever they change, ${every} can turn even odds between two people's records into odds of at most ` +
       `${odds(total)} to 1 (ε = ${roundedUp(total)})${except}. After the last round this ends: to join again would be a new release ` +
       "with a new budget."

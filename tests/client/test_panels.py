@@ -81,7 +81,7 @@ def test_a_device_that_joins_late_takes_the_blocks_that_have_not_begun(
 ) -> None:
     with client(veil, tmp_path) as one:
         assert one.spent().planned == 6.0
-        assert "draws the rounds at random" in one.statement
+        assert "draws the rounds at random, without looking at any record, and keeps them" in one.statement
         made = [one.report(np.zeros(6), round=name) for name in NAMES[joins:]]
         assert sum(report is not None for report in made) == blocks
         assert one.spent() == one.spent().planned == 2.0 * blocks
