@@ -182,8 +182,8 @@ class Panel:
             f"You will be asked {times} in {len(self.rounds)} rounds{period}. {when} the rounds at random, without "
             "looking at any record, and keeps them to itself; a round without a report says nothing about you. "
             f"Whatever your records contain and whenever they change, {every} can turn even odds between two people's "
-            f"records into odds of at most {times_as_likely(total)} to 1 (ε = {rounded_up(total)}){exception}. After the "
-            "last round this ends: to join again would be a new release with a new budget."
+            f"records into odds of at most {times_as_likely(total)} to 1 (ε = {rounded_up(total)}){exception}. After "
+            "the last round this ends: to join again would be a new release with a new budget."
         )
 
 
