@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_ROWS = 40
-"""At most in one picture; of more rows, those are drawn that differ most surely from the volunteers'."""
-MOST_IN_SECTIONS = 60
-"""At most in a picture of sections, whose rows are in the order of the table."""
+"""At most in one picture; of more rows, those are drawn that differ most surely from the volunteers', or the first ones
+if the picture has sections."""
 _NAME = 24  # characters of a name in a line
 _MEASURED, _ASSUMED, _VOLUNTEERS = "#1f5fbf", "#d35400", "#5d6d7e"
 
@@ -97,13 +96,13 @@ def draw_sections(
     count = sum(len(rows) for _, rows in panels)
     if not count:
         raise DataError("there is nothing to draw: no row has an interval. Print the table instead.")
-    if count > MOST_IN_SECTIONS:
-        title += f"; the first {MOST_IN_SECTIONS} of {count} rows"
+    if count > MOST_ROWS:
+        title += f"; the first {MOST_ROWS} of {count} rows"
         ends = np.cumsum([len(rows) for _, rows in panels]).tolist()
         panels = [
-            (name, rows[: MOST_IN_SECTIONS - end + len(rows)])
+            (name, rows[: MOST_ROWS - end + len(rows)])
             for (name, rows), end in zip(panels, ends, strict=True)
-            if end - len(rows) < MOST_IN_SECTIONS
+            if end - len(rows) < MOST_ROWS
         ]
     named = [[_wrapped(row.cells[0]) for row in rows] for _, rows in panels]
     heights = [[1.0 + 0.55 * name.count("\n") for name in names] for names in named]

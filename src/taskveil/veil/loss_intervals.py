@@ -35,10 +35,10 @@ import numpy as np
 from taskveil.arrays import Floats
 from taskveil.errors import DataError, needs
 
-CONFIDENCE = 0.95
-"""Of an interval, if you do not ask for another."""
 LEVEL = 0.05
 """Of a test: how often it rejects a hypothesis that is true."""
+CONFIDENCE = 1.0 - LEVEL
+"""Of an interval, if you do not ask for another."""
 
 
 def interval(values: Floats, *, confidence: float = CONFIDENCE, block: int = 1) -> tuple[Floats, Floats]:
