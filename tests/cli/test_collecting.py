@@ -207,8 +207,10 @@ def test_a_collector_starts_whose_current_round_is_forgotten(folder: Path) -> No
     run("collection", "end", "renewal", "2026-W46")
     run("collection", "forget", "renewal", "2026-W46", "--yes")
     store = open_store(f"sqlite:///{folder}/collector.db")
-    line, _ = _known(store, [], None, None)
-    store.close()
+    try:
+        line, *_ = _known(store, [], None, None)
+    finally:
+        store.close()
     assert "round ended; current round none" in line
 
 
