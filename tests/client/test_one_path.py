@@ -34,6 +34,11 @@ def ratio(slow: Callable[[], object], quick: Callable[[], object]) -> float:
     return best[0] / best[1]
 
 
+def takes_at_most(times: float, slow: Callable[[], object], quick: Callable[[], object]) -> bool:
+    """Whether one takes so many times as long as the other, or less; a busy machine has three tries."""
+    return any(ratio(slow, quick) < times for _ in range(3))
+
+
 @pytest.fixture(scope="module")
 def device() -> Device:
     reach = np.ones(WIDTH)
@@ -48,14 +53,15 @@ def test_one_odd_value_takes_no_longer(device: Device, odd: Any, form: Callable[
     """Before, one missing value sent all 10,000 columns through another loop: four times the time."""
     plain = [0.25] * WIDTH
     mixed = [*plain[1:], odd]
-    assert ratio(lambda: device.record(form(mixed)), lambda: device.record(form(plain))) < 1.25
+    assert takes_at_most(1.25, lambda: device.record(form(mixed)), lambda: device.record(form(plain)))
 
 
 @pytest.mark.parametrize("odd", [None, 1, True, 10**30, 10**400, np.float64(0.5), np.float32(0.5), np.int64(1)])
 def test_no_kind_of_number_takes_much_longer_than_another(device: Device, odd: Any) -> None:
     """JSON has 1 and 0.5, of different types: a record of whole numbers took 15 times as long as one of fractions."""
     plain, mixed = [0.25] * WIDTH, [odd] * WIDTH
-    assert ratio(lambda: device.privatize(device.record(mixed)), lambda: device.privatize(device.record(plain))) < 3.0
+    slow, quick = (lambda: device.privatize(device.record(mixed))), (lambda: device.privatize(device.record(plain)))
+    assert takes_at_most(3.0, slow, quick)
 
 
 @pytest.mark.parametrize("letter", ["a", "\u00fc", "\U0001f600"])
@@ -66,7 +72,7 @@ def test_long_words_take_no_longer_than_short_ones(letter: str) -> None:
     assert fields.expand_one([letter * (LONGEST_TEXT // 2)]).tolist() == [[1.0, 0.0]]
     longest = [letter * 400_000]
     assert fields.expand_one(longest).tolist() == [[0.0, 0.0]]
-    assert ratio(lambda: fields.expand_one(longest), lambda: fields.expand_one(["other"])) < 1.5
+    assert takes_at_most(1.5, lambda: fields.expand_one(longest), lambda: fields.expand_one(["other"]))
 
 
 @pytest.mark.parametrize("word", ["a" * 1001, "\u00fc" * 1001, "\U0001f600" * 501])

@@ -165,14 +165,14 @@ def test_a_consistent_histogram_is_nearer_to_the_truth_than_unbiased_shares_brou
     veil = tv.design(drawn.people(2000, 0), task, epsilon=1.0, schema=drawn.SCHEMA)
     truth = np.histogram(PEOPLE["income"].dropna(), edges)[0] / PEOPLE["income"].count()
     errors = []
-    for _ in range(4):
+    for _ in range(8):
         e = tv.estimate(veil, veil.privatize(PEOPLE[:10_000]))
         unbiased, likely = (
             np.array([row.mean for row in one.histograms["income"].shares]) for one in (e, e.consistent())
         )
         errors.append([np.abs(np.cumsum(shares - truth)).mean() for shares in (on_simplex(unbiased), likely)])
     projected, likeliest = np.mean(errors, axis=0)
-    assert likeliest < 0.7 * projected
+    assert likeliest < 0.9 * projected  # on average .42, and above .7 in two of 1,000 draws of eight
 
 
 def test_a_histogram_that_is_measured_with_another_field_adds_up_too() -> None:
