@@ -106,7 +106,9 @@ def test_a_panel_of_the_same_budget_keeps_its_bound_for_the_same_people() -> Non
     assert exp(2 * np.log(3)) == pytest.approx(9)
 
 
-@pytest.mark.parametrize(("reports", "total"), [(1, 5), (2, 4), (3, 7), (7, 52), (9, 9)])
+@pytest.mark.parametrize(
+    ("reports", "total"), [(1, 5), (2, 4), (3, 7), pytest.param(7, 52, marks=pytest.mark.slow), (9, 9)]
+)
 def test_a_lost_ledger_costs_one_report_more_at_most(reports: int, total: int, tmp_path: Path) -> None:
     X = np.linspace(0, 1, 20)[:, None]
     veil = tv.design(X, tv.MeanTask(), epsilon=tv.OverTime(lifetime=float(reports), rounds=total, per_report=1.0))

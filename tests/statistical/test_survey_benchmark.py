@@ -24,7 +24,11 @@ def surveys() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("part", ["shares", "words", "histograms", "questionnaires", "weights", "coverage"])
+COVERAGE = pytest.param("coverage", marks=pytest.mark.slow)
+"""Not the only test of intervals: `test_surveys.py` counts how often they hold."""
+
+
+@pytest.mark.parametrize("part", ["shares", "words", "histograms", "questionnaires", "weights", COVERAGE])
 def test_the_aims_are_met(surveys: ModuleType, part: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert surveys.report([part], True), capsys.readouterr().out
     assert "MISSED" not in capsys.readouterr().out

@@ -85,8 +85,17 @@ def test_the_number_of_favoured_codewords_is_the_best_of_all(
     assert lean.variance(dim, lengths) == min(errors)
 
 
-@pytest.mark.parametrize("dim", [4, 30])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
+SMALL = {(4, 1.0), (30, 4.0)}
+
+
+@pytest.mark.parametrize(
+    ("dim", "epsilon"),
+    [
+        pytest.param(dim, epsilon, marks=() if (dim, epsilon) in SMALL else pytest.mark.slow)
+        for dim in (4, 30)
+        for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0)
+    ],
+)
 def test_codewords_stand_for_the_centre_where_this_costs_less(dim: int, epsilon: float) -> None:
     """Never on the sphere. Of short vectors reports cost at most a hundredth more than the better form."""
     assert best_response(dim, epsilon)[2].centre is None
