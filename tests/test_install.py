@@ -172,7 +172,7 @@ def test_the_first_hour(wheel: Path, tmp_path: Path) -> None:
     assert "no report becomes more than 7.39 times as likely" in first
     assert "place_of_work=home" in first
     assert "no report becomes more than 20.1 times as likely" in design
-    stated = re.search(r"with (\d+)% accuracy", hour)
+    stated = re.search(r"accuracy is \d+% from records and (\d+)% from reports", hour)
     found = re.search(r"accuracy=(0\.\d+)", design)
     assert stated is not None
     assert found is not None
