@@ -133,6 +133,23 @@ def test_a_token_of_one_release_sees_neither_others_nor_the_disk(asked: tuple[As
     assert collector.ask("GET", "/v1/status", "upload").status_code == 403
 
 
+def test_requests_that_are_refused_as_a_whole_are_counted(asked: tuple[Asked, tv.Veil, tv.Veil]) -> None:
+    """Before, 2,000 reports for a round that does not exist left all numbers at 0."""
+    collector, first, _ = asked
+    assert status(collector)["refused_requests"] == 0
+    body = batch(first, first.privatize(records(20, RNG)), RNG)
+    for token, path in (("upload", "/v1/reports?round=nowhere"), ("read", "/v1/reports"), (None, "/v1/reports")):
+        answer = collector.ask("POST", path, token, content=body, headers={"Content-Type": BINARY})
+        assert 400 <= answer.status_code < 500
+    collector.send(first, first.privatize(records(20, RNG)))
+    assert status(collector)["refused_requests"] == 3
+    assert status(collector)["releases"][0]["fates"] == {
+        "accepted": 20, "duplicate": 0, "conflict": 0, "closed": 0, "refused": 0
+    }  # fmt: skip
+    collector.token("read", "own", release=first.release_id)
+    assert status(collector, "own")["refused_requests"] is None
+
+
 def test_when_tokens_expire(asked: tuple[Asked, tv.Veil, tv.Veil]) -> None:
     collector, first, second = asked
     assert (status(collector)["token_expires"], status(collector)["uploads_expire"]) == (None, None)

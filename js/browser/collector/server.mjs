@@ -28,6 +28,7 @@ export async function serveCollector() {
       hours_since_report: [3, 60, null][place],
       fates: FATES,
     })),
+    refused_requests: 12,
     database: { bytes: 1_234_567_890, free_bytes: 41_000_000_000 },
     token_expires: "2099-03-01T00:00:00Z",
     uploads_expire: null,

@@ -92,11 +92,14 @@ class Metrics:
         """How many reports had each fate, by the short id of their release: in all workers, since the collector
         started. Blocks."""
         found: dict[str, Counts[str]] = {}
-        for metric in self._shared().collect():
-            for sample in metric.samples if metric.name == "taskveil_reports" else ():
-                fates = found.setdefault(sample.labels["release"], Counts())
-                fates[sample.labels["fate"]] += int(sample.value)
+        for labels, value in self._counted("taskveil_reports"):
+            found.setdefault(labels["release"], Counts())[labels["fate"]] += value
         return found
+
+    def refused_requests(self, route: str) -> int:
+        """How many requests of this route were refused as a whole (a status from 400 to 499), as in `fates`. Blocks."""
+        counted = self._counted("taskveil_requests")
+        return sum(value for labels, value in counted if labels["route"] == route and labels["status"].startswith("4"))
 
     def committed(self, seconds: float, reports: int) -> None:
         """Count a commit."""
@@ -123,6 +126,13 @@ class Metrics:
     def text(self) -> bytes:
         """The counters of all workers in Prometheus' text format. Blocks: call it in a thread."""
         return generate_latest(self._shared())
+
+    def _counted(self, name: str) -> Iterator[tuple[dict[str, str], int]]:
+        """The labels and values of a counter, of all workers."""
+        for metric in self._shared().collect():
+            for sample in metric.samples if metric.name == name else ():
+                if sample.name == f"{name}_total":
+                    yield sample.labels, int(sample.value)
 
     def _shared(self) -> CollectorRegistry:
         """The counters of all workers."""

@@ -157,6 +157,10 @@ class StatusShape(Shape):
 
     hours: Annotated[Count, Field(description="Since this process started.")]
     releases: list[ReleaseStatusShape]
+    refused_requests: Annotated[
+        Count | None,
+        Field(description="Of devices, refused as a whole; null unless the token is for all releases."),
+    ]
     database: Annotated[DatabaseShape | None, Field(description="Null unless the token is for all releases.")]
     token_expires: Annotated[datetime | None, Field(description="The token of this request; null: never.")]
     uploads_expire: Annotated[datetime | None, Field(description="The next upload token that expires; null: none.")]

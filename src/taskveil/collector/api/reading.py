@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from taskveil.client.wire import JSON
+from taskveil.client.wire import JSON, PATH
 from taskveil.collector.api.common import Reader
 from taskveil.collector.api.openapi import (
     TOKEN,
@@ -76,13 +76,14 @@ async def releases(request: Request, token: Reader) -> ReleasesShape:
 
 @router.get("/v1/status", summary="State of the collector", response_model=StatusShape, responses=problems(*TOKEN))
 async def status(request: Request, token: Reader) -> StatusShape:
-    """What to look at: when reports came last (to the hour), refused and repeated reports, the database's size, free
-    disk space, and when tokens expire."""
+    """What to look at: when reports came last (to the hour), refused and repeated reports, refused requests, the
+    database's size, free disk space, and when tokens expire."""
     collector = collector_of(request)
     arrivals, tokens = collector.arrivals, collector.tokens
     arrivals.look(await asyncio.to_thread(collector.store.releases))
     counted = await asyncio.to_thread(collector.metrics.fates)
     size = await asyncio.to_thread(collector.store.size) if token.release is None else None
+    refused = await asyncio.to_thread(collector.metrics.refused_requests, PATH) if token.release is None else None
 
     def shown(id: str) -> ReleaseStatusShape:
         parts = [one.stored.id for one in parts_of(collector.releases.either(id))]
@@ -92,6 +93,7 @@ async def status(request: Request, token: Reader) -> StatusShape:
     return StatusShape(
         hours=arrivals.hours,
         releases=[shown(id) for id in _visible(collector, token)],
+        refused_requests=refused,
         database=None if size is None else DatabaseShape(bytes=size[0], free_bytes=size[1]),
         token_expires=token.expires,
         uploads_expire=tokens.uploads_expire(token.release),

@@ -16,6 +16,7 @@ export function state(id, status) {
     ["Last report", ago(release.hours_since_report, status.hours)],
     ["Repeated reports", count(fates.duplicate)],
     ["Refused reports", count(fates.refused + fates.conflict), fates.refused + fates.conflict > 0.01 * fates.accepted],
+    typeof status.refused_requests === "number" && ["Refused requests", count(status.refused_requests)],
     bytes !== undefined && ["Database", size(bytes)],
     typeof free === "number" && ["Free disk space", size(free), tight],
     ["Your token expires", expiry(status.token_expires), soon(status.token_expires)],
