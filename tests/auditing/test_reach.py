@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy import random as nr
 from scipy import stats
@@ -549,3 +550,28 @@ def test_a_module_that_refuses_a_name_with_an_error_of_its_own_is_read_all_the_s
         return removed(X)
 
     assert not list(foreign_randomness(asks))
+
+
+class Drawn(pa.ExtensionType):
+    """A type that another package may give to pyarrow, as Ray does."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "taskveil.drawn")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return random.randbytes(1)
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> Drawn:
+        return cls()
+
+
+def test_what_other_packages_register_in_a_library_is_not_reached_through_it() -> None:
+    """Each function that Cython compiled refers to its whole module. With `ray.data` loaded, the audit called devices
+    broken that make tables."""
+    pa.register_extension_type(Drawn())
+    try:
+        assert foreign_randomness(lambda X: pa.array(X.tolist())) == []
+        assert foreign_randomness(lambda X: pa.array(X.tolist()).cast(Drawn())) != []
+    finally:
+        pa.unregister_extension_type("taskveil.drawn")

@@ -180,7 +180,20 @@ def _touched_by(item: Any, pairs: set[tuple[str, str]]) -> Iterator[Any]:
         yield from (item.default, item.default_factory, item.metadata)
     elif not isinstance(item, _ATOMS):
         yield type(item)
-        yield from gc.get_referents(item)
+        whole = _namespace(item)
+        yield from (part for part in gc.get_referents(item) if part is not whole)
+
+
+def _namespace(item: Any) -> dict[str, Any] | None:
+    """The names of a closed library's module, if a function that Cython compiled refers to all of them, as each does.
+
+    Like a module they reach nothing by themselves: through pyarrow's registry of types, for example, they lead to
+    whatever else is loaded, which depends on what ran before.
+    """
+    if type(item).__name__ != "cython_function_or_method" or not _is_at_home(type(item)):
+        return None
+    home = _home(item)
+    return None if home is None or _open(home.__name__) else vars(home)
 
 
 _SILENT = {"EXTENDED_ARG", "CACHE", "PUSH_NULL", "NOP", "COPY", "SWAP"}
