@@ -79,14 +79,14 @@ async def _outage(
         if before[200] == earlier:
             complaints.append("nothing was acknowledged before the fault: this test proves nothing")
         await asyncio.to_thread(fault.__enter__)
-        began, readiness, half = time.monotonic(), set(), before
+        began, readiness, half = time.monotonic(), list[int](), before
         while time.monotonic() - began < seconds:
             await asyncio.sleep(min(1.0, seconds / 6))
             if time.monotonic() - began < seconds / 2:
                 half = diary.answers.copy()
                 continue
             with contextlib.suppress(OSError, TimeoutError):
-                readiness.add((await asyncio.to_thread(collector.ask, "GET", "/readyz", seconds=30)).status)
+                readiness.append((await asyncio.to_thread(collector.ask, "GET", "/readyz", seconds=30)).status)
         nothing = diary.answers[200] == half[200]
         during = diary.answers - before
         await asyncio.to_thread(fault.__exit__, None, None, None)
@@ -107,8 +107,9 @@ async def _outage(
         complaints.append("no request was refused: the fault did not strike")
     if not must_refuse and not diary.answers[0] - before[0]:
         complaints.append("no connection broke off: the fault did not strike")
-    if nothing and readiness != {503}:  # else some commits found room
-        complaints.append(f"/readyz said {sorted(readiness)} while nothing could be stored")
+    # If nothing was stored: else some commits found room. A busy machine may notice the fault after the first answer.
+    if nothing and readiness[-1:] != [503]:
+        complaints.append(f"/readyz said {readiness} while nothing could be stored")
     return Row(
         name=f"{what}, {database.kind}",
         done=f"for {seconds:.0f} s beside {writers} writers",
@@ -118,7 +119,7 @@ async def _outage(
             "answers 200 during it": during[200],
             "503": during[503],
             "connections broken off": during[0],
-            "/readyz": " and ".join(map(str, sorted(readiness))),
+            "/readyz": " and ".join(map(str, sorted(set(readiness)))),
             "recovered after": "never" if recovered is None else f"{recovered:.1f} s",
         },
         complaints=complaints,
