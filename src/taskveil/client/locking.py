@@ -128,6 +128,12 @@ def undisturbed(work: Callable[[], Result]) -> Result:
         begun = in_thread(work)
     except RuntimeError as error:
         raise LedgerError(f"no thread could be started ({error}); no report was made.") from error
+    # `begun.result()` would wait too. But if a handler raises in the middle of a condition's wait, that ends with an
+    # error about the condition's lock in place of the handler's.
+    done = _thread.allocate_lock()
+    done.acquire()
+    begun.add_done_callback(lambda _: done.release())
+    done.acquire()
     return begun.result()
 
 
